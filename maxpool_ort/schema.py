@@ -1,0 +1,276 @@
+"""The operator's attributes: their names, defaults, and every check that needs no shape."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+import operator
+from typing import Any
+
+from onnx import AttributeProto, NodeProto
+
+from maxpool_ort.errors import InvalidAttributeError, InvalidShapeError, MaxPoolError
+from maxpool_ort.geometry import AutoPad, Axis, Geometry
+
+__all__ = ["DOMAIN", "OP_TYPE", "OP_TYPE_WITH_INDICES", "MaxPoolAttributes", "describe"]
+
+DOMAIN = "maxpool_ort"
+"""Domain of our operators: ours alone, since registering into a domain that a session uses ends the process."""
+OP_TYPE = "MaxPool"
+"""Our operator with Y alone."""
+OP_TYPE_WITH_INDICES = "MaxPoolWithIndices"
+"""Our operator with Y and Indices: PyOp has no optional outputs."""
+
+LARGEST_ENTRY = 2**60
+"""Far beyond any tensor, and small enough for positions and pads to be added up in int64."""
+_ATTRIBUTE_TYPES = {
+    "auto_pad": AttributeProto.STRING,
+    "ceil_mode": AttributeProto.INT,
+    "dilations": AttributeProto.INTS,
+    "kernel_shape": AttributeProto.INTS,
+    "pads": AttributeProto.INTS,
+    "storage_order": AttributeProto.INT,
+    "strides": AttributeProto.INTS,
+}
+
+
+def describe(node: NodeProto) -> str:
+    """Name a node for a reader: by its own name or, where it has none, by its first output.
+
+    >>> from onnx.helper import make_node
+    >>> describe(make_node("MaxPool", ["x"], ["y"], name="pool1")), describe(make_node("MaxPool", ["x"], ["y"]))
+    ("MaxPool 'pool1'", "MaxPool with output 'y'")
+    """
+    if node.name:
+        return f"MaxPool {node.name!r}"
+    return f"MaxPool with output {node.output[0]!r}" if node.output else "MaxPool without name and output"
+
+
+def _integers(name: str, value: object, count: int | None, minimum: int) -> tuple[int, ...]:
+    """Check one list attribute; ``count`` is None for kernel_shape, whose length is the number of spatial axes."""
+    what = "one per spatial axis" if name != "pads" else "all begins, then all ends"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidAttributeError(f"{name} must be a list of integers, {what}, got {value!r}")
+    given = tuple(value)
+    try:
+        integers = tuple(map(operator.index, given))
+    except TypeError:
+        raise InvalidAttributeError(f"{name} must hold integers only, got {given!r}") from None
+    if count is None and not integers:
+        raise InvalidAttributeError(f"{name} must have at least 1 entry, {what}, got none")
+    if count is not None and len(integers) != count:
+        raise InvalidAttributeError(f"{name} must have {count} entries, {what}, got {len(integers)}: {integers}")
+    if not all(minimum <= i <= LARGEST_ENTRY for i in integers):
+        raise InvalidAttributeError(f"{name} must have entries from {minimum} to 2**60, got {integers}")
+    return integers
+
+
+def _flag(name: str, value: Any) -> int:  # noqa: ANN401 (anything may come from outside)
+    try:
+        flag = operator.index(value)
+    except TypeError:
+        flag = -1
+    if flag not in (0, 1):
+        raise InvalidAttributeError(f"{name} must be 0 or 1, got {value!r}")
+    return flag
+
+
+def _auto_pad(value: object) -> AutoPad:
+    try:
+        return AutoPad(value or "NOTSET")  # the empty string means NOTSET too
+    except ValueError:
+        expected = ", ".join(AutoPad.__members__)
+        raise InvalidAttributeError(f"auto_pad must be one of {expected}, got {value!r}") from None
+
+
+@dataclass(frozen=True, init=False)
+class MaxPoolAttributes:
+    """The attributes of one MaxPool-12, checked, with the defaults of the operator's page filled in.
+
+    Parameters
+    ----------
+    kernel_shape
+        Window size along each of the r spatial axes, entries >= 1.
+    auto_pad
+        ``NOTSET`` (also the empty string), ``VALID``, ``SAME_UPPER`` or ``SAME_LOWER``.
+    ceil_mode, storage_order
+        0 or 1. ``storage_order`` 1 counts Indices column-major over the spatial axes.
+    dilations, strides
+        r entries >= 1, 1 by default.
+    pads
+        2r entries >= 0, all begins, then all ends; 0 by default, and beside any ``auto_pad`` but NOTSET.
+
+    Raises
+    ------
+    InvalidAttributeError
+        If a value is not what the page allows.
+
+    Examples
+    --------
+    >>> attributes = MaxPoolAttributes(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    >>> attributes.output_shape((1, 64, 112, 112))
+    (1, 64, 56, 56)
+    >>> print(attributes.geometry((1, 64, 112, 112)))
+    axis  input  kernel  stride  dilation  extent  pad begin  pad end  output
+    D1      112       3       2         1       3          1        1      56
+    D2      112       3       2         1       3          1        1      56
+    """
+
+    kernel_shape: tuple[int, ...]
+    auto_pad: AutoPad
+    ceil_mode: int
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    storage_order: int
+    strides: tuple[int, ...]
+
+    def __init__(
+        self,
+        *,
+        kernel_shape: Sequence[int],
+        auto_pad: AutoPad | str = AutoPad.NOTSET,
+        ceil_mode: int = 0,
+        dilations: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        storage_order: int = 0,
+        strides: Sequence[int] | None = None,
+    ) -> None:
+        """Check, and keep tuples, plain integers and an AutoPad: equal attributes compare equal and hash equal."""
+        kernel_shape = _integers("kernel_shape", kernel_shape, None, 1)
+        rank = len(kernel_shape)
+        checked: dict[str, object] = {
+            "kernel_shape": kernel_shape,
+            "auto_pad": _auto_pad(auto_pad),
+            "ceil_mode": _flag("ceil_mode", ceil_mode),
+            "dilations": _integers("dilations", [1] * rank if dilations is None else dilations, rank, 1),
+            "pads": _integers("pads", [0] * 2 * rank if pads is None else pads, 2 * rank, 0),
+            "storage_order": _flag("storage_order", storage_order),
+            "strides": _integers("strides", [1] * rank if strides is None else strides, rank, 1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.auto_pad is not AutoPad.NOTSET and any(self.pads):
+            raise InvalidAttributeError(
+                f"pads must be absent or all 0 beside auto_pad {self.auto_pad.value}, got {self.pads}; "
+                "drop one of the two"
+            )
+
+    @classmethod
+    def from_node(cls, node: NodeProto) -> "MaxPoolAttributes":
+        """Read the attributes of a standard MaxPool node.
+
+        Raises
+        ------
+        InvalidAttributeError
+            With the node's name, if the node is no MaxPool, or holds an attribute that MaxPool-12 does not know, twice,
+            with another attribute type, or with a value that is not allowed.
+
+        Examples
+        --------
+        >>> from onnx.helper import make_node
+        >>> MaxPoolAttributes.from_node(make_node("MaxPool", ["X"], ["Y"], kernel_shape=[2])).strides
+        (1,)
+        """
+        if node.op_type not in (OP_TYPE, OP_TYPE_WITH_INDICES):
+            raise InvalidAttributeError(f"expected a MaxPool node, got a {node.op_type} node {node.name!r}")
+        try:
+            return cls(**_read(node))
+        except MaxPoolError as error:
+            raise InvalidAttributeError(f"{describe(node)}: {error}") from error
+
+    def output_shape(self, input_shape: Sequence[int]) -> tuple[int, ...]:
+        """Shape of Y (and Indices) for X of shape (N, C, D1, ..., Dr).
+
+        Raises
+        ------
+        InvalidShapeError
+            If the rank is not r + 2, or an output size would be negative.
+
+        Examples
+        --------
+        >>> MaxPoolAttributes(kernel_shape=[2], strides=[2]).output_shape((1, 3, 7))
+        (1, 3, 3)
+        """
+        return (*input_shape[:2], *self.geometry(input_shape).output_spatial_shape)
+
+    def geometry(self, input_shape: Sequence[int]) -> Geometry:
+        """Explicit pads, extents and output sizes along each spatial axis, for X of shape (N, C, D1, ..., Dr).
+
+        Cached, and raises, as ``output_shape``.
+        """
+        return _geometry(self, tuple(input_shape))
+
+    def spelled(self) -> dict[str, str]:
+        """Return the attributes that differ from their defaults, as text: what a table shows.
+
+        >>> MaxPoolAttributes(kernel_shape=[3, 2], strides=[1, 1], ceil_mode=1).spelled()
+        {'kernel_shape': '3,2', 'ceil_mode': '1'}
+        """
+        plain = MaxPoolAttributes(kernel_shape=self.kernel_shape)
+        return {
+            field.name: _spell(getattr(self, field.name))
+            for field in fields(self)
+            if field.name == "kernel_shape" or getattr(self, field.name) != getattr(plain, field.name)
+        }
+
+
+def _spell(value: object) -> str:
+    if isinstance(value, AutoPad):
+        return value.value
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+@lru_cache(maxsize=1024)
+def _geometry(attributes: MaxPoolAttributes, input_shape: tuple[int, ...]) -> Geometry:
+    rank = len(attributes.kernel_shape)
+    if len(input_shape) != rank + 2:
+        raise InvalidShapeError(
+            f"X must have rank {rank + 2} (N, C and one axis for each of the {rank} entries of kernel_shape "
+            f"{attributes.kernel_shape}), got rank {len(input_shape)}: shape {input_shape}"
+        )
+    if any(size < 0 for size in input_shape):
+        raise InvalidShapeError(f"X must have sizes >= 0, got shape {input_shape}")
+    return Geometry(
+        tuple(
+            Axis.of(
+                size,
+                attributes.kernel_shape[i],
+                stride=attributes.strides[i],
+                dilation=attributes.dilations[i],
+                pad_begin=attributes.pads[i],
+                pad_end=attributes.pads[rank + i],
+                auto_pad=attributes.auto_pad,
+                ceil_mode=attributes.ceil_mode,
+            )
+            for i, size in enumerate(input_shape[2:])
+        )
+    )
+
+
+def _read(node: NodeProto) -> dict[str, Any]:
+    """Python values of a node's attributes, each of the attribute type that the page gives it."""
+    values: dict[str, Any] = {}
+    for attribute in node.attribute:
+        name = attribute.name
+        if name not in _ATTRIBUTE_TYPES:
+            raise InvalidAttributeError(f"unknown attribute {name!r}; MaxPool-12 has {', '.join(_ATTRIBUTE_TYPES)}")
+        if name in values:
+            raise InvalidAttributeError(f"attribute {name} stands on the node twice; keep one")
+        if attribute.ref_attr_name:
+            raise InvalidAttributeError(
+                f"{name} refers to the attribute {attribute.ref_attr_name!r} of a function; inline the function first"
+            )
+        if attribute.type != _ATTRIBUTE_TYPES[name]:
+            expected = AttributeProto.AttributeType.Name(_ATTRIBUTE_TYPES[name])
+            got = AttributeProto.AttributeType.Name(attribute.type)
+            raise InvalidAttributeError(f"{name} must be an attribute of type {expected}, got {got}")
+        values[name] = _VALUE[attribute.type](attribute)
+    if "kernel_shape" not in values:
+        raise InvalidAttributeError("kernel_shape is required, and is missing")
+    return values
+
+
+_VALUE: dict[int, Callable[[AttributeProto], object]] = {
+    AttributeProto.INT: lambda attribute: attribute.i,
+    AttributeProto.INTS: lambda attribute: tuple(attribute.ints),
+    AttributeProto.STRING: lambda attribute: attribute.s.decode("utf-8", "replace"),
+}
