@@ -1,6 +1,44 @@
-"""ONNX MaxPool-12 for ONNX Runtime as an exact, vectorized NumPy operator."""
+"""ONNX MaxPool-12 for ONNX Runtime as an exact, vectorized NumPy operator.
+
+>>> import numpy as np, maxpool_ort as mp
+>>> mp.max_pool(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4), [2, 2], strides=[2, 2])
+array([[[[ 5.,  7.],
+         [13., 15.]]]], dtype=float32)
+"""
 
 from maxpool_ort.array import max_pool
+from maxpool_ort.convert import (
+    Conversion,
+    ConvertedNode,
+    SkippedNode,
+    convert_file,
+    convert_model,
+    restore_file,
+    restore_model,
+)
+from maxpool_ort.errors import (
+    InvalidAttributeError,
+    InvalidModelError,
+    InvalidShapeError,
+    MaxPoolError,
+    UnsupportedTypeError,
+)
+from maxpool_ort.geometry import AutoPad, Axis, Geometry
+from maxpool_ort.model import make_maxpool_model, make_maxpool_node
+from maxpool_ort.op import Call, record_calls, register
 from maxpool_ort.schema import MaxPoolAttributes
+from maxpool_ort.session import InferenceSession
 
-__all__ = ["MaxPoolAttributes", "max_pool"]
+__version__ = "0.1.0"
+
+__all__ = [  # noqa: RUF022 (grouped by what they are for)
+    # on arrays
+    "max_pool", "MaxPoolAttributes", "AutoPad", "Axis", "Geometry",
+    # in sessions
+    "InferenceSession", "register", "record_calls", "Call",
+    # on models
+    "make_maxpool_node", "make_maxpool_model",
+    "convert_model", "convert_file", "restore_model", "restore_file", "Conversion", "ConvertedNode", "SkippedNode",
+    # errors
+    "MaxPoolError", "InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "UnsupportedTypeError",
+]  # fmt: skip

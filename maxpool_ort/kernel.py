@@ -106,7 +106,7 @@ def _outer_sum(vectors: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return total
 
 
-def lowest(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 (a scalar of that dtype)
+def lowest(dtype: np.dtype[Any]) -> Any:
     """What a window without any element yields: -inf, or the smallest integer.
 
     >>> int(lowest(np.dtype(np.int8))), float(lowest(np.dtype(np.float32)))

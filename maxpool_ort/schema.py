@@ -6,12 +6,20 @@ from functools import lru_cache
 import operator
 from typing import Any
 
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, NodeProto, TensorProto, defs
 
-from maxpool_ort.errors import InvalidAttributeError, InvalidShapeError, MaxPoolError
+from maxpool_ort.errors import InvalidAttributeError, InvalidShapeError, MaxPoolError, UnsupportedTypeError
 from maxpool_ort.geometry import AutoPad, Axis, Geometry
 
-__all__ = ["DOMAIN", "OP_TYPE", "OP_TYPE_WITH_INDICES", "MaxPoolAttributes", "describe"]
+__all__ = [
+    "DOMAIN",
+    "HELPER_PREFIX",
+    "OP_TYPE",
+    "OP_TYPE_WITH_INDICES",
+    "MaxPoolAttributes",
+    "check_version",
+    "describe",
+]
 
 DOMAIN = "maxpool_ort"
 """Domain of our operators: ours alone, since registering into a domain that a session uses ends the process."""
@@ -19,6 +27,8 @@ OP_TYPE = "MaxPool"
 """Our operator with Y alone."""
 OP_TYPE_WITH_INDICES = "MaxPoolWithIndices"
 """Our operator with Y and Indices: PyOp has no optional outputs."""
+HELPER_PREFIX = "maxpool_ort/"
+"""What the names of all nodes and tensors start with that a conversion adds to a model."""
 
 LARGEST_ENTRY = 2**60
 """Far beyond any tensor, and small enough for positions and pads to be added up in int64."""
@@ -64,7 +74,7 @@ def _integers(name: str, value: object, count: int | None, minimum: int) -> tupl
     return integers
 
 
-def _flag(name: str, value: Any) -> int:  # noqa: ANN401 (anything may come from outside)
+def _flag(name: str, value: Any) -> int:
     try:
         flag = operator.index(value)
     except TypeError:
@@ -170,7 +180,7 @@ class MaxPoolAttributes:
         >>> MaxPoolAttributes.from_node(make_node("MaxPool", ["X"], ["Y"], kernel_shape=[2])).strides
         (1,)
         """
-        if node.op_type not in (OP_TYPE, OP_TYPE_WITH_INDICES):
+        if node.op_type not in {OP_TYPE, OP_TYPE_WITH_INDICES}:
             raise InvalidAttributeError(f"expected a MaxPool node, got a {node.op_type} node {node.name!r}")
         try:
             return cls(**_read(node))
@@ -199,24 +209,71 @@ class MaxPoolAttributes:
         """
         return _geometry(self, tuple(input_shape))
 
-    def spelled(self) -> dict[str, str]:
-        """Return the attributes that differ from their defaults, as text: what a table shows.
+    def output_dims(self, input_dims: Sequence[int | str | None]) -> tuple[int | str | None, ...]:
+        """``output_shape`` where sizes may be unknown: None or the name of a symbolic dimension.
 
-        >>> MaxPoolAttributes(kernel_shape=[3, 2], strides=[1, 1], ceil_mode=1).spelled()
-        {'kernel_shape': '3,2', 'ceil_mode': '1'}
+        N and C stay what they are; an unknown spatial size gives an unknown one.
+
+        >>> MaxPoolAttributes(kernel_shape=[2, 2]).output_dims(("N", 3, None, 8))
+        ('N', 3, None, 7)
         """
-        plain = MaxPoolAttributes(kernel_shape=self.kernel_shape)
-        return {
-            field.name: _spell(getattr(self, field.name))
-            for field in fields(self)
-            if field.name == "kernel_shape" or getattr(self, field.name) != getattr(plain, field.name)
-        }
+        fits = max((k - 1) * d + 1 for k, d in zip(self.kernel_shape, self.dilations, strict=True))
+        known = [dim if isinstance(dim, int) else fits for dim in input_dims]
+        sizes = self.geometry(known).output_spatial_shape
+        spatial = (size if isinstance(dim, int) else None for dim, size in zip(input_dims[2:], sizes, strict=True))
+        return (*input_dims[:2], *spatial)
+
+    def as_text(self) -> dict[str, str]:
+        """Every attribute as text, lists with commas.
+
+        >>> MaxPoolAttributes(kernel_shape=[3, 2]).as_text()["kernel_shape"]
+        '3,2'
+        """
+        return {field.name: _text(getattr(self, field.name)) for field in fields(self)}
+
+    def __str__(self) -> str:
+        """kernel_shape, and the attributes that differ from their defaults.
+
+        >>> print(MaxPoolAttributes(kernel_shape=[3, 2], strides=[1, 1], ceil_mode=1))
+        kernel_shape=3,2 ceil_mode=1
+        """
+        defaults = MaxPoolAttributes(kernel_shape=self.kernel_shape).as_text()
+        given = {name: text for name, text in self.as_text().items() if text != defaults[name]}
+        return " ".join(f"{name}={text}" for name, text in {"kernel_shape": defaults["kernel_shape"], **given}.items())
 
 
-def _spell(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, AutoPad):
         return value.value
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def check_version(node: NodeProto, opset: int, element_type: int) -> None:
+    """Hold a standard MaxPool node against the version of MaxPool that an opset has, as ``onnx.defs`` defines it.
+
+    Raises
+    ------
+    InvalidAttributeError
+        If the node has an attribute, inputs or outputs that this version does not have.
+    UnsupportedTypeError
+        If this version does not take the element type.
+    """
+    schema = defs.get_schema(OP_TYPE, opset)
+    version = f"MaxPool-{schema.since_version} (opset {opset})"
+    for attribute in node.attribute:
+        if attribute.name not in schema.attributes:
+            raise InvalidAttributeError(
+                f"{describe(node)}: {version} has no attribute {attribute.name!r}, only {', '.join(schema.attributes)}"
+            )
+    if len(node.input) != 1 or not node.input[0]:
+        raise InvalidAttributeError(f"{describe(node)}: {version} takes 1 input, X, got {list(node.input)}")
+    if not 1 <= len(node.output) <= schema.max_output or not node.output[0]:
+        expected = ["Y", "Y or Y and Indices"][schema.max_output - 1]
+        raise InvalidAttributeError(f"{describe(node)}: {version} puts out {expected}, got {list(node.output)}")
+    takes = sorted(schema.type_constraints[0].allowed_type_strs)
+    got = f"tensor({TensorProto.DataType.Name(element_type).lower()})"
+    if got not in takes:
+        raise UnsupportedTypeError(f"{describe(node)}: {version} takes X of type {', '.join(takes)}, got {got}")
 
 
 @lru_cache(maxsize=1024)

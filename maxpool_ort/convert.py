@@ -1,0 +1,385 @@
+"""Standard MaxPool nodes to ours and back, at any depth of a model; what was done and what was left, and why, is data.
+
+A converted node keeps its name, tensors and attributes. Around it stand, where they are needed, nodes of a conversion's
+own, told by their names: Casts for element types that PyOp cannot take, and a guard where a run may still fail.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+import os
+from pathlib import Path
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, helper
+from onnx.shape_inference import infer_shapes
+
+from maxpool_ort import wire
+from maxpool_ort.errors import InvalidModelError, InvalidShapeError
+from maxpool_ort.files import has_external_data, read_model, write_model
+from maxpool_ort.model import make_cast, make_copied_dims, make_guard, make_node_before_pyop, make_pyop_node
+from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, MaxPoolAttributes, check_version, describe
+
+__all__ = [  # noqa: RUF022 (grouped)
+    "Conversion", "ConvertedNode", "SkippedNode",
+    "convert_model", "convert_file", "restore_model", "restore_file",
+]  # fmt: skip
+
+Dims = tuple[int | str | None, ...]
+
+_ONNX_DOMAINS = ("", "ai.onnx")
+
+_CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
+"""Element types that PyOp cannot take, and one that holds all their values, in their order."""
+
+
+@dataclass(frozen=True)
+class ConvertedNode:
+    """One MaxPool node that now runs our operator."""
+
+    node: str
+    where: str
+    attributes: MaxPoolAttributes
+    element_type: str
+    input_dims: Dims | None
+    has_indices: bool
+    is_guarded: bool
+
+
+@dataclass(frozen=True)
+class SkippedNode:
+    """One MaxPool node that was left as it was, and why."""
+
+    node: str
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What ``convert_model`` did.
+
+    ``print`` it for a summary.
+    """
+
+    model: ModelProto
+    converted: tuple[ConvertedNode, ...]
+    skipped: tuple[SkippedNode, ...]
+
+    def __str__(self) -> str:
+        """One line for each MaxPool node of the model."""
+        done = [f"converted {n.node} in {n.where}: {n.element_type} {n.attributes}" for n in self.converted]
+        left = [f"left {n.node} in {n.where}: {n.reason}" for n in self.skipped]
+        return "\n".join([*done, *left]) or "no MaxPool node in this model; nothing was converted"
+
+
+def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
+    """Let every MaxPool node of a model run our operator.
+
+    Nodes in the bodies of If, Loop and Scan are converted too; those in model-local functions are left, as are those
+    whose element type is unknown. Names of nodes and tensors, graph inputs and outputs stay as they are.
+
+    Parameters
+    ----------
+    model
+        Any model, with MaxPool of version 1 to 22; it is not changed.
+    select
+        Which nodes: ``"all"``.
+
+    Returns
+    -------
+    Conversion
+        The new model, each node that was converted, and each that was left and why. A converted model passes
+        ``onnx.checker.check_model``, and runs where ``register`` was called on the session's options.
+
+    Raises
+    ------
+    InvalidAttributeError, InvalidShapeError, UnsupportedTypeError
+        With the node's name, if a MaxPool node is invalid.
+    InvalidModelError
+        If the model states no version of ONNX's own operators, or one whose MaxPool is newer than version 22.
+
+    Examples
+    --------
+    >>> from maxpool_ort.model import make_maxpool_model
+    >>> conversion = convert_model(make_maxpool_model(kernel_shape=[2, 2], input_shape=["N", 3, 8, 8]))
+    >>> print(conversion)
+    converted MaxPool 'maxpool' in graph 'maxpool': float kernel_shape=2,2
+    >>> [(node.domain, node.op_type) for node in conversion.model.graph.node]
+    [('maxpool_ort', 'MaxPool')]
+    """
+    if not isinstance(model, ModelProto):
+        raise TypeError(f"model must be an onnx.ModelProto, got {type(model).__name__}; use convert_file for a path")
+    if select != "all":
+        raise InvalidModelError(f"select must be 'all', got {select!r}")
+    result = ModelProto()
+    result.CopyFrom(model)
+    converter = _Converter(result)
+    converter.convert_graph(result.graph, _with_inferred_types(model).graph, {}, f"graph {model.graph.name!r}")
+    for function in model.functions:
+        converter.skip_nodes(function.node, f"function {function.name!r}", "in a model-local function")
+    converter.finish()
+    return Conversion(result, tuple(converter.converted), tuple(converter.skipped))
+
+
+def _with_inferred_types(model: ModelProto) -> ModelProto:
+    """The model with what onnx can infer in value_info; the model as it is where onnx fails on it."""
+    try:
+        return infer_shapes(model)
+    except (ValueError, RuntimeError):  # a message of over 2 GiB, or a contradiction: what is declared must do
+        return model
+
+
+@dataclass(frozen=True)
+class _TensorType:
+    element_type: int
+    dims: Dims | None
+
+
+def _tensor_types(graph: GraphProto) -> dict[str, _TensorType]:
+    """Element types and dimensions of what a graph names, without the graphs around and inside it."""
+    types = {tensor.name: _TensorType(tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        if info.type.HasField("tensor_type"):
+            tensor = info.type.tensor_type
+            dims = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
+            types[info.name] = _TensorType(tensor.elem_type, dims)
+    return types
+
+
+def _dim(dim: TensorShapeProto.Dimension) -> int | str | None:
+    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+
+
+def _subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """Bodies of control flow, with the attribute that holds each."""
+    for attribute in node.attribute:
+        graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+        yield from ((attribute.name, graph) for graph in graphs)
+
+
+def _all_names(graph: GraphProto) -> Iterator[str]:
+    """Every name that a graph and the graphs inside it use, of tensors and of nodes."""
+    for tensor in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield tensor.name
+    for sparse in graph.sparse_initializer:
+        yield sparse.values.name
+    for node in graph.node:
+        yield from (node.name, *node.input, *node.output)
+        for _, body in _subgraphs(node):
+            yield from _all_names(body)
+
+
+class _Converter:
+    """Rewrites the graphs of one model in place and keeps account."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.model = model
+        self.converted: list[ConvertedNode] = []
+        self.skipped: list[SkippedNode] = []
+        self.taken = set(_all_names(model.graph))
+        self.copied_dims: dict[int, str] = {}
+        """For each rank that a guard was needed for, the tensor that says which dimensions it copies: all."""
+        self.opset = next((i.version for i in model.opset_import if i.domain in _ONNX_DOMAINS), 0)
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing in the model has yet."""
+        name = f"{HELPER_PREFIX}{hint}"
+        number = 1
+        while name in self.taken:
+            number += 1
+            name = f"{HELPER_PREFIX}{hint}/{number}"
+        self.taken.add(name)
+        return name
+
+    def skip_nodes(self, nodes: Iterable[NodeProto], where: str, reason: str) -> None:
+        """Leave every MaxPool among these nodes and in their bodies."""
+        for node in nodes:
+            if _is_maxpool(node):
+                self.skipped.append(SkippedNode(describe(node), where, reason))
+            for name, body in _subgraphs(node):
+                self.skip_nodes(body.node, f"{where}, {name} of {node.op_type} {node.name!r}", reason)
+
+    def convert_graph(
+        self, graph: GraphProto, inferred: GraphProto, outer: Mapping[str, _TensorType], where: str
+    ) -> None:
+        """Convert the nodes of a graph and of the graphs inside it; ``inferred`` is its twin with value_info."""
+        types = {**outer, **_tensor_types(inferred)}
+        nodes: list[NodeProto] = []
+        for node, twin in zip(graph.node, inferred.node, strict=True):
+            for (name, body), (_, body_twin) in zip(_subgraphs(node), _subgraphs(twin), strict=True):
+                self.convert_graph(body, body_twin, types, f"{where}, {name} of {node.op_type} {node.name!r}")
+            nodes.extend(self.convert_node(node, types, where) if _is_maxpool(node) else [node])
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+    def convert_node(self, node: NodeProto, types: Mapping[str, _TensorType], where: str) -> list[NodeProto]:
+        """The nodes that take a MaxPool's place: one of ours with what it needs around it, or the MaxPool itself."""
+        if node.domain == DOMAIN:
+            wire.attributes_of(node)
+            self.skip_nodes([node], where, "runs our operator already")
+            return [node]
+        if not self.opset:
+            raise InvalidModelError(f"{describe(node)}: the model must import a version of ONNX's operators, got none")
+        attributes = MaxPoolAttributes.from_node(node)
+        x = types.get(node.input[0] if node.input else "")
+        if x is None or not x.element_type:
+            self.skip_nodes([node], where, "the element type of X is not known from the graph")
+            return [node]
+        check_version(node, self.opset, x.element_type)
+        can_fail = x.dims is None or not all(isinstance(dim, int) for dim in x.dims[2:])
+        if x.dims is not None:
+            try:
+                attributes.output_dims(x.dims)
+            except InvalidShapeError as error:
+                raise InvalidShapeError(f"{describe(node)}: {error}") from error
+        self.converted.append(
+            ConvertedNode(
+                describe(node), where, attributes, _type_name(x.element_type), x.dims, len(node.output) > 1, can_fail
+            )
+        )
+        return self.replacement(
+            make_pyop_node(node, attributes), len(attributes.kernel_shape) + 2, x, can_fail=can_fail
+        )
+
+    def replacement(self, ours: NodeProto, rank: int, x: _TensorType, *, can_fail: bool) -> list[NodeProto]:
+        """A node of ours and the Casts and guards that it needs; the tensors at both ends stay those of the MaxPool."""
+        before: list[NodeProto] = []
+        after: list[NodeProto] = []
+        through = _CAST_THROUGH.get(x.element_type)
+        if through is not None:
+            inner = self.fresh(f"{ours.input[0]}/cast")
+            before.append(make_cast(ours.input[0], inner, through, self.opset, name=inner))
+            ours.input[0] = inner
+        for number, name in enumerate(ours.output):
+            outer = name
+            if through is not None and number == 0:
+                inner = self.fresh(f"{name}/cast")
+                after.insert(0, make_cast(inner, outer, x.element_type, self.opset, name=inner))
+                outer = inner
+            if can_fail:
+                inner = self.fresh(f"{name}/guard")
+                if rank not in self.copied_dims:
+                    self.copied_dims[rank] = self.fresh(f"copied_dims/{rank}")
+                guard = make_guard(inner, outer, rank, self.copied_dims[rank], self.opset, name=inner)
+                after.insert(0, guard)
+                outer = inner
+            ours.output[number] = outer
+        return [*before, ours, *after]
+
+    def finish(self) -> None:
+        """Add to the main graph and to the model what the new nodes stand on."""
+        graph = self.model.graph
+        if self.opset >= 5:
+            constants = [make_copied_dims(name, rank) for rank, name in self.copied_dims.items()]
+            nodes = [*constants, *graph.node]
+            del graph.node[:]
+            graph.node.extend(nodes)
+        if self.converted and all(i.domain != DOMAIN for i in self.model.opset_import):
+            self.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+
+
+def _is_maxpool(node: NodeProto) -> bool:
+    return (node.op_type == OP_TYPE and node.domain in _ONNX_DOMAINS) or node.domain == DOMAIN
+
+
+def _type_name(element_type: int) -> str:
+    return str(TensorProto.DataType.Name(element_type)).lower()
+
+
+def restore_model(model: ModelProto) -> ModelProto:
+    """The exact inverse of ``convert_model``: our operators become the standard MaxPool nodes that they were made from.
+
+    Parameters
+    ----------
+    model
+        A converted model; it is not changed. Any other model comes back as it is.
+
+    Raises
+    ------
+    InvalidAttributeError
+        If a node of ours says two different things about its attributes.
+    InvalidModelError
+        If what a conversion puts around its nodes has been changed.
+
+    Examples
+    --------
+    >>> from maxpool_ort.model import make_maxpool_model
+    >>> model = make_maxpool_model(kernel_shape=[2, 2], input_shape=["N", 3, None, None], dtype="float16")
+    >>> restore_model(convert_model(model).model) == model
+    True
+    """
+    result = ModelProto()
+    result.CopyFrom(model)
+    _restore_graph(result.graph)
+    imports = [i for i in result.opset_import if i.domain != DOMAIN]
+    del result.opset_import[:]
+    result.opset_import.extend(imports)
+    return result
+
+
+def _restore_graph(graph: GraphProto) -> None:
+    helpers = [node for node in graph.node if node.name.startswith(HELPER_PREFIX)]
+    before = {node.output[0]: node.input[0] for node in helpers if node.input}
+    after = {node.input[0]: node.output[0] for node in helpers if node.input}
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        for _, body in _subgraphs(node):
+            _restore_graph(body)
+        if node.domain == DOMAIN:
+            wire.attributes_of(node)
+            standard = make_node_before_pyop(node)
+            standard.input[0] = _follow(before, node.input[0], node)
+            for number, output in enumerate(node.output):
+                standard.output[number] = _follow(after, output, node)
+            nodes.append(standard)
+        elif not node.name.startswith(HELPER_PREFIX):
+            nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _follow(links: Mapping[str, str], name: str, node: NodeProto) -> str:
+    """Walk over a conversion's own nodes to the tensor that the MaxPool had."""
+    while name.startswith(HELPER_PREFIX):
+        if name not in links:
+            raise InvalidModelError(
+                f"{describe(node)}: cannot be restored, since the node that belongs to tensor {name!r} is gone; "
+                "restore the model as convert wrote it"
+            )
+        name = links[name]
+    return name
+
+
+def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: str = "all") -> Conversion:
+    """``convert_model`` from file to file; ``dst`` is written whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If ``src`` cannot be read or ``dst`` cannot be written.
+    InvalidModelError
+        If ``src`` holds no ONNX model, or refers to external data, and ``dst`` is in another folder.
+    MaxPoolError
+        As ``convert_model``.
+    """
+    model = _read_for(src, dst)
+    conversion = convert_model(model, select=select)
+    write_model(conversion.model, dst)
+    return conversion
+
+
+def restore_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> ModelProto:
+    """``restore_model`` from file to file; raises, and writes, as ``convert_file``."""
+    model = restore_model(_read_for(src, dst))
+    write_model(model, dst)
+    return model
+
+
+def _read_for(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> ModelProto:
+    model = read_model(src)
+    folders = [Path(path).resolve().parent for path in (src, dst)]
+    if folders[0] != folders[1] and has_external_data(model):
+        raise InvalidModelError(
+            f"{os.fspath(src)}: keeps tensors in files beside it, which {os.fspath(dst)} would not find; "
+            f"write to the same folder, {folders[0]}"
+        )
+    return model

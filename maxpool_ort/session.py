@@ -1,0 +1,103 @@
+"""InferenceSession: ONNX Runtime's, with every MaxPool of its model running our operator."""
+
+from collections.abc import Sequence
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+import onnxruntime
+
+from maxpool_ort.convert import ConvertedNode, SkippedNode, convert_model
+from maxpool_ort.files import has_external_data, parse_model, read_model
+from maxpool_ort.op import raising_failures, register
+
+__all__ = ["InferenceSession"]
+
+_EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+"""Config entry of ONNX Runtime: where a model that is given as bytes has its external data."""
+
+_log = logging.getLogger("maxpool_ort")
+
+
+class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # onnxruntime has no types
+    """A drop-in for ``onnxruntime.InferenceSession``: converts the model in memory, registers our operators, runs.
+
+    Parameters
+    ----------
+    path_or_bytes
+        An ONNX model: the path of a file, its bytes, or an ``onnx.ModelProto``. Converted models are welcome too.
+    sess_options, providers, provider_options, **kwargs
+        As for ``onnxruntime.InferenceSession``. Our operators are added to ``sess_options``.
+
+    Attributes
+    ----------
+    converted, skipped
+        Each MaxPool node that runs our operator, and each that does not, and why: see ``convert_model``.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    MaxPoolError
+        If this is no ONNX model, or one with an invalid MaxPool node.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxpool_ort.model import make_maxpool_model
+    >>> model = make_maxpool_model(kernel_shape=[2], input_shape=["N", 1, "L"], strides=[2], with_indices=True)
+    >>> session = InferenceSession(model)
+    >>> [output.tolist() for output in session.run(None, {"X": np.array([[[3, 1, 4, 1, 5, 9]]], np.float32)})]
+    [[[[3.0, 4.0, 9.0]]], [[[0, 2, 5]]]]
+    """
+
+    converted: tuple[ConvertedNode, ...]
+    skipped: tuple[SkippedNode, ...]
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | os.PathLike[str] | ModelProto,
+        sess_options: onnxruntime.SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        model = _load(path_or_bytes)
+        conversion = convert_model(model)
+        self.converted = conversion.converted
+        self.skipped = conversion.skipped
+        for node in conversion.skipped:
+            _log.warning("%s in %s does not run our operator: %s", node.node, node.where, node.reason)
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        register(options)
+        if isinstance(path_or_bytes, (str, os.PathLike)) and has_external_data(model):
+            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(Path(path_or_bytes).resolve().parent))
+        super().__init__(conversion.model.SerializeToString(), options, providers, provider_options, **kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 (all four as the base class has them)
+        with raising_failures():
+            return super().run(*args, **kwargs)
+
+    def run_with_ort_values(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        with raising_failures():
+            return super().run_with_ort_values(*args, **kwargs)
+
+    def run_with_iobinding(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        with raising_failures():
+            return super().run_with_iobinding(*args, **kwargs)
+
+    def run_with_ortvaluevector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        with raising_failures():
+            return super().run_with_ortvaluevector(*args, **kwargs)
+
+
+def _load(model: str | bytes | os.PathLike[str] | ModelProto) -> ModelProto:
+    if isinstance(model, ModelProto):
+        return model
+    if isinstance(model, bytes):
+        return parse_model(model, "the bytes given")
+    if isinstance(model, (str, os.PathLike)):
+        return read_model(model)
+    raise TypeError(f"expected a path, bytes or an onnx.ModelProto, got {type(model).__name__}")
