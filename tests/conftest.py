@@ -1,0 +1,13 @@
+"""What all tests share: quiet runtimes, and how many cases a property test draws."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+import onnxruntime
+
+# ONNX Runtime warns about old opsets and logs each failed run on stderr; the tests look at exceptions instead.
+onnxruntime.set_default_logger_severity(4)
+
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
