@@ -1,0 +1,107 @@
+"""The package as a whole: its order of imports, its public names, and documents that say what the code says."""
+
+import ast
+from importlib import metadata
+import inspect
+import os
+from pathlib import Path
+import re
+import subprocess
+import sys
+
+import pytest
+
+import maxpool_ort as mp
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PACKAGE = ROOT / "maxpool_ort"
+CODE_MAP = re.findall(r"^ +(\w+)\.py  ", README, re.MULTILINE)
+
+
+def test_the_code_map_names_every_module() -> None:
+    """README's code map is the file list, in an order of its own."""
+    modules = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem not in {"__init__", "__main__"})
+    assert sorted(CODE_MAP) == modules
+
+
+@pytest.mark.parametrize("module", CODE_MAP)
+def test_a_module_imports_only_from_above_it(module: str) -> None:
+    """In the code map, imports point upwards, wherever in the module they stand."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "maxpool_ort":
+            imported |= {alias.name for alias in node.names if alias.name in CODE_MAP}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("maxpool_ort."):
+            imported.add((node.module or "").split(".")[1])
+        assert not (isinstance(node, ast.ImportFrom) and node.level), "no relative imports"
+    assert imported <= set(CODE_MAP[: CODE_MAP.index(module)])
+
+
+def test_one_module_imports_onnxruntime_extensions() -> None:
+    """PyOp's oddities live in op.py alone."""
+    importers = [path.name for path in PACKAGE.glob("*.py") if "onnxruntime_extensions import" in path.read_text()]
+    assert importers == ["op.py"]
+
+
+@pytest.mark.parametrize("name", mp.__all__)
+def test_public_names_are_documented(name: str) -> None:
+    """Every public name has a docstring, and public functions say what they raise and show an example."""
+    thing = getattr(mp, name)
+    doc = inspect.getdoc(thing)
+    assert doc
+    if inspect.isfunction(thing) and name not in {"convert_file", "restore_file", "record_calls"}:
+        assert "Raises\n------" in doc
+        assert ">>> " in doc
+
+
+def test_the_version_is_one() -> None:
+    """The package, its metadata and the command line say the same."""
+    assert metadata.version("maxpool_ort") == mp.__version__
+    command = [sys.executable, "-m", "maxpool_ort", "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    assert mp.__version__ in said
+
+
+def readme_blocks(language: str) -> list[str]:
+    """The code blocks of README in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", readme_blocks("python"))
+def test_python_in_the_readme_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each Python example runs as it stands, in a folder that has models/, and its ``# ->`` comments are true."""
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 (our own README)
+    claims = re.findall(r"^(?:print\()?(.+?)\)?  # -> (.+)$", block, re.MULTILINE)
+    assert claims
+    for expression, expected in claims:
+        assert str(eval(expression, names)) == expected  # noqa: S307
+
+
+def test_commands_in_the_readme_are_what_ci_runs() -> None:
+    """The set-up, the main job and the tests, as the README has them, stand in .ci/run word for word."""
+    ci = (ROOT / ".ci" / "run").read_text()
+    commands = [line for block in readme_blocks("console")[:2] for line in block.splitlines()]
+    assert len(commands) == 2
+    assert set(commands) <= set(ci.splitlines())
+
+
+@pytest.mark.parametrize("line", [line for block in readme_blocks("console")[2:] for line in block.splitlines()])
+def test_commands_in_the_readme_run(line: str, tmp_path: Path) -> None:
+    """Each further command line exits with 0, in a folder that has models/."""
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    assert line.startswith("maxpool-ort ")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for prepare in ("convert models/digits.onnx digits-python.onnx",):
+        subprocess.run([sys.executable, "-m", "maxpool_ort", *prepare.split()], cwd=tmp_path, check=True)  # noqa: S603
+    subprocess.run(line, shell=True, cwd=tmp_path, env=environment, check=True, capture_output=True)  # noqa: S602
+
+
+def test_no_path_of_a_machine() -> None:
+    """Nothing that is committed as text names a folder of the machine it was written on."""
+    texts = [*PACKAGE.glob("*.py"), *(ROOT / "tests").glob("*.py"), *(ROOT / "scripts").glob("*"), ROOT / "README.md"]
+    home = str(Path.home())
+    assert [path.name for path in texts if path.is_file() and home in path.read_text()] == []
