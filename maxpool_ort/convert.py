@@ -4,28 +4,35 @@ A converted node keeps its name, tensors and attributes. Around it stand, where 
 own, told by their names: Casts for element types that PyOp cannot take, and a guard where a run may still fail.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 import os
 from pathlib import Path
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, helper
-from onnx.shape_inference import infer_shapes
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from maxpool_ort import wire
 from maxpool_ort.errors import InvalidModelError, InvalidShapeError
 from maxpool_ort.files import has_external_data, read_model, write_model
+from maxpool_ort.graphs import (
+    Dims,
+    TensorType,
+    all_names,
+    is_maxpool,
+    opset_of,
+    subgraphs,
+    tensor_types,
+    type_name,
+    with_inferred_types,
+)
 from maxpool_ort.model import make_cast, make_copied_dims, make_guard, make_node_before_pyop, make_pyop_node
-from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, MaxPoolAttributes, check_version, describe
+from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, MaxPoolAttributes, check_version, describe
 
 __all__ = [  # noqa: RUF022 (grouped)
     "Conversion", "ConvertedNode", "SkippedNode",
     "convert_model", "convert_file", "restore_model", "restore_file",
 ]  # fmt: skip
 
-Dims = tuple[int | str | None, ...]
-
-_ONNX_DOMAINS = ("", "ai.onnx")
 
 _CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
 """Element types that PyOp cannot take, and one that holds all their values, in their order."""
@@ -51,6 +58,8 @@ class SkippedNode:
     node: str
     where: str
     reason: str
+    is_ours: bool
+    """Whether it runs our operator all the same, since the model was converted before."""
 
 
 @dataclass(frozen=True)
@@ -113,59 +122,11 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     result = ModelProto()
     result.CopyFrom(model)
     converter = _Converter(result)
-    converter.convert_graph(result.graph, _with_inferred_types(model).graph, {}, f"graph {model.graph.name!r}")
+    converter.convert_graph(result.graph, with_inferred_types(model).graph, {}, f"graph {model.graph.name!r}")
     for function in model.functions:
         converter.skip_nodes(function.node, f"function {function.name!r}", "in a model-local function")
     converter.finish()
     return Conversion(result, tuple(converter.converted), tuple(converter.skipped))
-
-
-def _with_inferred_types(model: ModelProto) -> ModelProto:
-    """The model with what onnx can infer in value_info; the model as it is where onnx fails on it."""
-    try:
-        return infer_shapes(model)
-    except (ValueError, RuntimeError):  # a message of over 2 GiB, or a contradiction: what is declared must do
-        return model
-
-
-@dataclass(frozen=True)
-class _TensorType:
-    element_type: int
-    dims: Dims | None
-
-
-def _tensor_types(graph: GraphProto) -> dict[str, _TensorType]:
-    """Element types and dimensions of what a graph names, without the graphs around and inside it."""
-    types = {tensor.name: _TensorType(tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer}
-    for info in (*graph.input, *graph.value_info, *graph.output):
-        if info.type.HasField("tensor_type"):
-            tensor = info.type.tensor_type
-            dims = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
-            types[info.name] = _TensorType(tensor.elem_type, dims)
-    return types
-
-
-def _dim(dim: TensorShapeProto.Dimension) -> int | str | None:
-    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
-
-
-def _subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """Bodies of control flow, with the attribute that holds each."""
-    for attribute in node.attribute:
-        graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
-        yield from ((attribute.name, graph) for graph in graphs)
-
-
-def _all_names(graph: GraphProto) -> Iterator[str]:
-    """Every name that a graph and the graphs inside it use, of tensors and of nodes."""
-    for tensor in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        yield tensor.name
-    for sparse in graph.sparse_initializer:
-        yield sparse.values.name
-    for node in graph.node:
-        yield from (node.name, *node.input, *node.output)
-        for _, body in _subgraphs(node):
-            yield from _all_names(body)
 
 
 class _Converter:
@@ -175,10 +136,10 @@ class _Converter:
         self.model = model
         self.converted: list[ConvertedNode] = []
         self.skipped: list[SkippedNode] = []
-        self.taken = set(_all_names(model.graph))
+        self.taken = set(all_names(model.graph))
         self.copied_dims: dict[int, str] = {}
         """For each rank that a guard was needed for, the tensor that says which dimensions it copies: all."""
-        self.opset = next((i.version for i in model.opset_import if i.domain in _ONNX_DOMAINS), 0)
+        self.opset = opset_of(model)
 
     def fresh(self, hint: str) -> str:
         """A name that nothing in the model has yet."""
@@ -193,25 +154,25 @@ class _Converter:
     def skip_nodes(self, nodes: Iterable[NodeProto], where: str, reason: str) -> None:
         """Leave every MaxPool among these nodes and in their bodies."""
         for node in nodes:
-            if _is_maxpool(node):
-                self.skipped.append(SkippedNode(describe(node), where, reason))
-            for name, body in _subgraphs(node):
+            if is_maxpool(node):
+                self.skipped.append(SkippedNode(describe(node), where, reason, node.domain == DOMAIN))
+            for name, body in subgraphs(node):
                 self.skip_nodes(body.node, f"{where}, {name} of {node.op_type} {node.name!r}", reason)
 
     def convert_graph(
-        self, graph: GraphProto, inferred: GraphProto, outer: Mapping[str, _TensorType], where: str
+        self, graph: GraphProto, inferred: GraphProto, outer: Mapping[str, TensorType], where: str
     ) -> None:
         """Convert the nodes of a graph and of the graphs inside it; ``inferred`` is its twin with value_info."""
-        types = {**outer, **_tensor_types(inferred)}
+        types = {**outer, **tensor_types(inferred)}
         nodes: list[NodeProto] = []
         for node, twin in zip(graph.node, inferred.node, strict=True):
-            for (name, body), (_, body_twin) in zip(_subgraphs(node), _subgraphs(twin), strict=True):
+            for (name, body), (_, body_twin) in zip(subgraphs(node), subgraphs(twin), strict=True):
                 self.convert_graph(body, body_twin, types, f"{where}, {name} of {node.op_type} {node.name!r}")
-            nodes.extend(self.convert_node(node, types, where) if _is_maxpool(node) else [node])
+            nodes.extend(self.convert_node(node, types, where) if is_maxpool(node) else [node])
         del graph.node[:]
         graph.node.extend(nodes)
 
-    def convert_node(self, node: NodeProto, types: Mapping[str, _TensorType], where: str) -> list[NodeProto]:
+    def convert_node(self, node: NodeProto, types: Mapping[str, TensorType], where: str) -> list[NodeProto]:
         """The nodes that take a MaxPool's place: one of ours with what it needs around it, or the MaxPool itself."""
         if node.domain == DOMAIN:
             wire.attributes_of(node)
@@ -233,14 +194,14 @@ class _Converter:
                 raise InvalidShapeError(f"{describe(node)}: {error}") from error
         self.converted.append(
             ConvertedNode(
-                describe(node), where, attributes, _type_name(x.element_type), x.dims, len(node.output) > 1, can_fail
+                describe(node), where, attributes, type_name(x.element_type), x.dims, len(node.output) > 1, can_fail
             )
         )
         return self.replacement(
             make_pyop_node(node, attributes), len(attributes.kernel_shape) + 2, x, can_fail=can_fail
         )
 
-    def replacement(self, ours: NodeProto, rank: int, x: _TensorType, *, can_fail: bool) -> list[NodeProto]:
+    def replacement(self, ours: NodeProto, rank: int, x: TensorType, *, can_fail: bool) -> list[NodeProto]:
         """A node of ours and the Casts and guards that it needs; the tensors at both ends stay those of the MaxPool."""
         before: list[NodeProto] = []
         after: list[NodeProto] = []
@@ -275,14 +236,6 @@ class _Converter:
             graph.node.extend(nodes)
         if self.converted and all(i.domain != DOMAIN for i in self.model.opset_import):
             self.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-
-
-def _is_maxpool(node: NodeProto) -> bool:
-    return (node.op_type == OP_TYPE and node.domain in _ONNX_DOMAINS) or node.domain == DOMAIN
-
-
-def _type_name(element_type: int) -> str:
-    return str(TensorProto.DataType.Name(element_type)).lower()
 
 
 def restore_model(model: ModelProto) -> ModelProto:
@@ -322,7 +275,7 @@ def _restore_graph(graph: GraphProto) -> None:
     after = {node.input[0]: node.output[0] for node in helpers if node.input}
     nodes: list[NodeProto] = []
     for node in graph.node:
-        for _, body in _subgraphs(node):
+        for _, body in subgraphs(node):
             _restore_graph(body)
         if node.domain == DOMAIN:
             wire.attributes_of(node)

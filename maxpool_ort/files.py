@@ -1,10 +1,11 @@
 """Model files: read without their external data, written whole or not at all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import os
 from pathlib import Path
 from secrets import token_hex
 import shutil
+from typing import BinaryIO
 
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, TensorProto
@@ -12,7 +13,7 @@ from onnx.external_data_helper import uses_external_data
 
 from maxpool_ort.errors import InvalidModelError
 
-__all__ = ["has_external_data", "parse_model", "read_model", "write_model"]
+__all__ = ["has_external_data", "parse_model", "read_model", "write_model", "write_whole"]
 
 
 def parse_model(data: bytes, what: str) -> ModelProto:
@@ -55,7 +56,13 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
 
 
 def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
-    """Write a model file, so that at any moment ``path`` is what it was or the whole new file.
+    """Write a model file, whole or not at all: see ``write_whole``."""
+    data = model.SerializeToString()
+    write_whole(path, lambda file: file.write(data))
+
+
+def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+    """Let ``write`` fill a file so that at any moment ``path`` is what it was or the whole new file.
 
     Raises
     ------
@@ -63,11 +70,10 @@ def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
         If the file cannot be written; nothing is left behind.
     """
     target = Path(path)
-    data = model.SerializeToString()
     new = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
         with new.open("xb") as file:
-            file.write(data)
+            write(file)
         if target.exists():
             shutil.copymode(target, new)
         new.replace(target)

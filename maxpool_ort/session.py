@@ -68,7 +68,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         conversion = convert_model(model)
         self.converted = conversion.converted
         self.skipped = conversion.skipped
-        for node in conversion.skipped:
+        for node in (node for node in conversion.skipped if not node.is_ours):
             _log.warning("%s in %s does not run our operator: %s", node.node, node.where, node.reason)
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options)

@@ -225,9 +225,10 @@ def train(folder: Path) -> str | None:
     absent = [name for name in ("torch", "sklearn") if find_spec(name) is None]
     if absent:
         return f"this Python has no {' and no '.join(absent)}; see the head of {TRAIN_SCRIPT} for how to run it"
+    sys.stdout.flush()  # what was done so far stands before what the other process prints
     command = [sys.executable, str(TRAIN_SCRIPT), "--out", str(folder)]
     status = subprocess.run(command, check=False).returncode  # noqa: S603 (nothing in it comes from outside)
-    return f"{TRAIN_SCRIPT} failed with exit status {status}" if status else None
+    return f"{TRAIN_SCRIPT} failed with exit status {status}; do not use what it may have written" if status else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -251,7 +252,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"left: {options.out / name}: {reason}" if reason else f"trained and wrote: {options.out / name}")
         return 1 if reason else 0
     for name in sorted(TRAINED):
-        print(f"left: {options.out / name}: {find_problem(options.out / name) or 'there, and loads'}; --train makes it")
+        state = find_problem(options.out / name) or "there, and loads"
+        print(f"left: {options.out / name}: {state}; --train makes it anew")
     return 0
 
 
