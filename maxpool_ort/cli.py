@@ -40,10 +40,13 @@ examples:
 exit codes: 0 all is fine, 1 the work failed, 2 wrong usage
 """
 _RUN = """\
-Run a model, every MaxPool in Python. Each input comes from the file that you name; if you name none, from a sample file
-beside the model (the model's name with .npz, .npy or .pb); if there is none, from seeded random data of the declared
-dtypes and shapes. A .npz sample holds an array for each input, and may hold an integer array "label": then the share of
-rows of the first output that are largest at their label is printed.
+Run a model, every MaxPool in Python. Each input comes from the file that you
+name; if you name none, from a sample file beside the model (the model's name
+with .npz, .npy or .pb); if there is none, from seeded random data of the
+declared dtypes and shapes, unknown sizes being 1 (first) and 16 (others).
+
+A .npz sample holds an array for each input, and may hold an integer array
+"label": then it is told how often the first output is largest at the label.
 """
 _RUN_EXAMPLES = """\
 examples:
@@ -65,8 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough; keep Python from flushing into the closed pipe at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (MaxPoolError, OSError) as error:
+    except MaxPoolError as error:
         return _failed(str(error))
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:
         if not type(error).__module__.startswith("onnxruntime"):
             raise
@@ -106,12 +111,10 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="data for one input: .npy, .npz (its array of that name, or its only one) or TensorProto .pb; NAME= may be "
-        "left out if the model has one input; repeat for each input",
+        help="data for one input: .npy, .npz (its array of that name, or its only one) or TensorProto .pb; NAME= may "
+        "be left out if the model has one input; repeat for each input",
     )
-    run.add_argument(
-        "--output", metavar="FILE", help="write the outputs: .npz (by name), .npy or .pb (if there is one)"
-    )
+    run.add_argument("--output", metavar="FILE", help="write the outputs: .npz, or .npy or .pb if there is only one")
     run.add_argument("--seed", type=int, default=0, help="seed of made-up data (default: 0)")
 
     for name, command, summary in (
@@ -138,23 +141,23 @@ def _run(options: argparse.Namespace) -> tuple[object, str]:
     if options.output:
         _write_outputs(Path(options.output), outputs)
     nodes = _nodes_run(session, calls)
-    rows = [[name, *_summary(value)] for name, value in outputs.items()]
+    summaries = [{"name": name, **_summary(value)} for name, value in outputs.items()]
     right = _right(next(iter(outputs.values())), label)
     result = {
         "model": options.model,
         "input": source,
-        "outputs": [dict(zip(_OUTPUT_KEYS, row, strict=True)) for row in rows],
+        "outputs": summaries,
         "maxpool": nodes,
         "skipped": [asdict(node) for node in session.skipped],
         "right": None if right is None else {"count": right, "of": len(label)},
     }
     parts = [
         f"input: {source}",
-        _table(["output", "dtype", "shape", "min", "max", "mean"], rows),
+        _table(["output", *list(summaries[0])[1:]], [[_cell(value) for value in row.values()] for row in summaries]),
         *([f"{right} of {len(label)} right ({right / len(label):.1%})"] if right is not None else []),
         _table(
             ["MaxPool", "attributes", "dtype", "X", "Y", "calls", "ms in Python"],
-            [[n["node"], n["attributes"], n["dtype"], n["x"], n["y"], n["calls"], f"{n['ms']:.2f}"] for n in nodes],
+            [[*map(_cell, list(node.values())[:-1]), f"{node['ms']:.2f}"] for node in nodes],
         )
         if nodes
         else "no MaxPool node ran in Python",
@@ -175,6 +178,8 @@ def _feed(options: argparse.Namespace, session: InferenceSession) -> tuple[dict[
             if not equals and len(names) != 1:
                 raise MaxPoolError(f"--input {given}: write NAME=FILE; the model has the inputs {', '.join(names)}")
             name, path = (name, path) if equals else (names[0], given)
+            if name not in names:
+                raise MaxPoolError(f"--input {given}: the model has no input {name!r}, only {', '.join(names)}")
             feed[name] = _pick(load_arrays(path), name, path)
         return feed, ", ".join(options.input), no_label
     sample = find_sample(options.model)
@@ -194,25 +199,23 @@ def _pick(arrays: dict[str, Array], name: str, path: str) -> Array:
         return arrays[name]
     if len(arrays) == 1:
         return next(iter(arrays.values()))
-    raise MaxPoolError(
-        f"{path}: expected an array named {name!r}, or one array only, got {', '.join(arrays) or 'none'}"
-    )
+    got = ", ".join(map(repr, arrays)) or "none"
+    raise MaxPoolError(f"{path}: expected an array named {name!r}, or one array only, got {got}")
 
 
-_OUTPUT_KEYS = ("name", "dtype", "shape", "min", "max", "mean")
-
-
-def _summary(value: Any) -> list[Any]:
-    """Dtype, shape, and the range and mean of the numbers in an output; NaN does not count for them."""
+def _summary(value: Any) -> dict[str, Any]:
+    """Dtype, shape, and the range and mean of the finite numbers in an output; None where there are none."""
     if not isinstance(value, np.ndarray):
-        return [type(value).__name__, "", "", "", ""]
-    if not value.size or value.dtype.kind not in "iufb" or np.isnan(value).all():
-        return [str(value.dtype), _dims(value.shape), "", "", ""]
-    if np.isnan(value).any():
-        value = value[~np.isnan(value)]
-    finite = value[np.isfinite(value)].astype(np.float64)
-    numbers = [value.min(), value.max(), finite.mean() if finite.size else np.nan]
-    return [str(value.dtype), _dims(value.shape), *(f"{number:.6g}" for number in numbers)]
+        return {"dtype": type(value).__name__, "shape": None, "min": None, "max": None, "mean": None}
+    numbers = value[np.isfinite(value)].astype(np.float64) if value.dtype.kind in "iufb" else np.empty(0)
+    low, high, mean = (numbers.min(), numbers.max(), numbers.mean()) if numbers.size else (None, None, None)
+    return {"dtype": str(value.dtype), "shape": value.shape, "min": low, "max": high, "mean": mean}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else _dims(value) if isinstance(value, tuple) else str(value)
 
 
 def _right(output: Any, label: Array) -> int | None:
@@ -232,8 +235,8 @@ def _nodes_run(session: InferenceSession, calls: Iterable[Call]) -> list[dict[st
             "node": node,
             "attributes": attributes.get(node, ""),
             "dtype": dtype,
-            "x": _dims(x),
-            "y": _dims(y),
+            "x": x,
+            "y": y,
             "calls": len(seconds),
             "ms": sum(seconds) * 1e3,
         }
@@ -252,9 +255,8 @@ def _write_outputs(path: Path, outputs: dict[str, Any]) -> None:
     elif path.suffix == ".npy":
         write_whole(path, lambda file: np.save(file, only))
     else:
-        write_whole(
-            path, lambda file: file.write(numpy_helper.from_array(only, next(iter(outputs))).SerializeToString())
-        )
+        tensor = numpy_helper.from_array(only, next(iter(outputs)))
+        write_whole(path, lambda file: file.write(tensor.SerializeToString()))
 
 
 def _conversion_text(done: Conversion | InferenceSession) -> str:
@@ -263,9 +265,13 @@ def _conversion_text(done: Conversion | InferenceSession) -> str:
     left = [node for node in done.skipped if not node.is_ours]
     if not done.converted and not done.skipped:
         return "no MaxPool node in this model; nothing was converted"
-    lines = [f"{len(done.converted)} MaxPool node(s) converted" + (f", {len(ours)} had been before" if ours else "")]
+    lines = [f"{_nodes(len(done.converted))} converted" + (f", {len(ours)} had been before" if ours else "")]
     lines += [f"left to ONNX Runtime: {node.node} in {node.where}: {node.reason}" for node in left]
     return "\n".join(lines)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} MaxPool node{'s' if count != 1 else ''}"
 
 
 def _convert(options: argparse.Namespace) -> tuple[object, str]:
@@ -276,8 +282,8 @@ def _convert(options: argparse.Namespace) -> tuple[object, str]:
         "converted": [{**asdict(n), "attributes": n.attributes.as_text()} for n in done.converted],
         "skipped": [asdict(node) for node in done.skipped],
     }
-    rows = [[n.node, n.where, n.element_type, n.attributes, "yes" if n.is_guarded else "no"] for n in done.converted]
-    parts = [_table(["converted", "where", "type", "attributes", "guard"], rows)] if rows else []
+    rows = [[n.node, n.element_type, n.attributes, "yes" if n.is_guarded else "no", n.where] for n in done.converted]
+    parts = [_table(["converted", "type", "attributes", "guard", "where"], rows)] if rows else []
     return result, "\n\n".join([*parts, _conversion_text(done), f"wrote {options.dst}"])
 
 
@@ -286,7 +292,7 @@ def _restore(options: argparse.Namespace) -> tuple[object, str]:
     count = sum(node.domain == DOMAIN for node, _, _ in maxpool_nodes(before.graph, ""))
     restore_file(options.src, options.dst)
     result = {"src": options.src, "dst": options.dst, "restored": count}
-    text = f"{count} MaxPool node(s) restored" if count else "no converted node in this model; nothing was restored"
+    text = f"{_nodes(count)} restored" if count else "no converted node in this model; nothing was restored"
     return result, f"{text}\n\nwrote {options.dst}"
 
 
@@ -298,11 +304,11 @@ def _inspect(options: argparse.Namespace) -> tuple[object, str]:
     }
     if not reports:
         return result, "no MaxPool node in this model"
-    header = ["MaxPool", "where", "version", "type", "attributes", "X", "Y declared", "Y true"]
+    header = ["MaxPool", "version", "type", "attributes", "X", "Y declared", "Y true", "where"]
     rows = [
         [
-            r.node, r.where, f"{r.version} (opset {r.opset})", r.element_type, r.attributes,
-            _dims(r.input_dims), _dims(r.declared_dims), _dims(r.true_dims),
+            r.node, f"{r.version} (opset {r.opset})", r.element_type, r.attributes,
+            _dims(r.input_dims), _dims(r.declared_dims), _dims(r.true_dims), r.where,
         ]
         for r in reports
     ]  # fmt: skip
@@ -316,11 +322,13 @@ def _inspect(options: argparse.Namespace) -> tuple[object, str]:
 
 
 def _dims(dims: Dims | None) -> str:
-    return "unknown" if dims is None else f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
+    return "?" if dims is None else f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table as text: by rich where it is installed, else plain."""
+    """A table as text: by rich where it is installed, else plain; a last column "where" of one value goes above it."""
+    if header[-1] == "where" and len({row[-1] for row in rows}) == 1:
+        return f"in {rows[0][-1]}:\n{_table(header[:-1], [row[:-1] for row in rows])}"
     if importlib.util.find_spec("rich") is None:
         return table(header, rows)
     from rich import box  # noqa: PLC0415 (an extra)

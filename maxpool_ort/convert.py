@@ -12,7 +12,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from maxpool_ort import wire
-from maxpool_ort.errors import InvalidModelError, InvalidShapeError
+from maxpool_ort.errors import InvalidModelError, InvalidShapeError, MaxPoolError
 from maxpool_ort.files import has_external_data, read_model, write_model
 from maxpool_ort.graphs import (
     Dims,
@@ -118,7 +118,7 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     if not isinstance(model, ModelProto):
         raise TypeError(f"model must be an onnx.ModelProto, got {type(model).__name__}; use convert_file for a path")
     if select != "all":
-        raise InvalidModelError(f"select must be 'all', got {select!r}")
+        raise MaxPoolError(f"select must be 'all', got {select!r}")
     result = ModelProto()
     result.CopyFrom(model)
     converter = _Converter(result)

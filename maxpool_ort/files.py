@@ -77,9 +77,10 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         if target.exists():
             shutil.copymode(target, new)
         new.replace(target)
-    except BaseException:
+    except OSError as error:  # name the file that was asked for
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+    finally:
         new.unlink(missing_ok=True)
-        raise
 
 
 def has_external_data(model: ModelProto) -> bool:

@@ -1,7 +1,7 @@
 """What a model's MaxPool nodes are, their true shapes, and where ONNX Runtime's own operator gives something else."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import trunc
 
 from onnx import ModelProto, TensorProto, defs
@@ -14,6 +14,8 @@ from maxpool_ort.schema import DOMAIN, OP_TYPE, MaxPoolAttributes, describe
 __all__ = ["NodeReport", "differences", "inspect_model"]
 
 _FLOATS = ("float16", "float", "double", "bfloat16")
+_LOSSY = ("float16", "float")
+"""Element types that run on its vectorized path, where there are no Indices and no dilations."""
 _SAME = (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER)
 
 
@@ -48,7 +50,7 @@ def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
     >>> (report,) = inspect_model(make_maxpool_model(kernel_shape=[3], input_shape=[1, 1, 5], dilations=[2],
     ...                                              auto_pad="SAME_UPPER", dtype="int8"))
     >>> report.true_dims, report.built_in_differs
-    ((1, 1, 5), ('SAME with dilations: pads for the kernel without them, 3 outputs along D1 instead of 5',))
+    ((1, 1, 5), ('SAME with dilations: 3 outputs along D1 instead of 5',))
     """
     opset = opset_of(model)
     version = defs.get_schema(OP_TYPE, opset or 1).since_version
@@ -92,7 +94,7 @@ def differences(
 
     A reason without "may" holds for every X of these dimensions; README has the table that they come from.
     """
-    if element_type in {"float", "float16"} and not with_indices:
+    if element_type in _LOSSY and not with_indices:
         yield "may lose NaN and -inf"
     if len(attributes.kernel_shape) > 3:
         yield "fails: more than 3 spatial axes"
@@ -124,26 +126,40 @@ def _differences_of_any_shape(attributes: MaxPoolAttributes) -> Iterator[str]:
 def _differences_along(
     axis: Axis, name: str, attributes: MaxPoolAttributes, element_type: str, *, with_indices: bool
 ) -> Iterator[str]:
+    theirs = _built_in_axis(axis, attributes)
+    vectorized = element_type in _LOSSY and not with_indices and set(attributes.dilations) == {1}
+    if attributes.auto_pad in _SAME:
+        cause = "SAME with dilations" if axis.dilation > 1 else "SAME where the stride skips input"
+    else:
+        cause = "VALID with ceil_mode" if attributes.auto_pad is AutoPad.VALID else "size rounded towards zero"
+    if vectorized and min(theirs.pad_begin, theirs.pad_end) < 0:
+        yield f"{cause}: fails at the run, negative pads along {name}"
+    elif theirs.output != axis.output:
+        yield f"{cause}: {theirs.output} outputs along {name} instead of {axis.output}"
+    elif theirs.pad_begin != axis.pad_begin and _windows(theirs) != _windows(axis):
+        yield f"{cause}: other windows along {name}"
+    if [] in _windows(axis) and (with_indices or element_type in _FLOATS):
+        yield f"windows of padding only along {name}: lowest finite value, stray index"
+
+
+def _built_in_axis(axis: Axis, attributes: MaxPoolAttributes) -> Axis:
+    """The axis as the built-in sees it: pads of SAME ignore dilations, quotients are truncated, VALID is rounded up."""
+    pad_begin, pad_end = axis.pad_begin, axis.pad_end
     if attributes.auto_pad in _SAME:
         total = (-(-axis.input // axis.stride) - 1) * axis.stride + axis.kernel - axis.input
-        begin = total // 2 if attributes.auto_pad is AutoPad.SAME_UPPER else total - total // 2
-        output = trunc((axis.input + total - axis.extent) / axis.stride) + 1
-        if total < 0:
-            yield f"SAME of negative total pad along {name}: fails, or starts late"
-        elif (begin, output) != (axis.pad_begin, axis.output):
-            yield (
-                f"SAME with dilations: pads for the kernel without them, "
-                f"{output} outputs along {name} instead of {axis.output}"
-            )
-    elif attributes.auto_pad is AutoPad.VALID and attributes.ceil_mode:
-        output = output_size(axis.input, axis.extent, axis.stride, 0, 0, AutoPad.NOTSET, 1)
-        if output != axis.output:
-            yield f"VALID with ceil_mode: {output} outputs along {name} instead of {axis.output}"
-    elif not attributes.ceil_mode:
-        span = axis.input + axis.pad_begin + axis.pad_end - axis.extent
-        output = trunc(span / axis.stride) + 1
-        if output != axis.output:
-            yield f"rounds towards zero: {output} outputs along {name} instead of {axis.output}"
-    seen = {output for tap in axis.taps for output in axis.outputs(tap)}
-    if len(seen) < axis.output and (with_indices or element_type in _FLOATS):
-        yield f"windows of padding only along {name}: lowest finite value, stray index"
+        pad_begin = trunc((total + (attributes.auto_pad is AutoPad.SAME_LOWER)) / 2)
+        pad_end = total - pad_begin
+    if attributes.ceil_mode:
+        output = output_size(axis.input, axis.extent, axis.stride, pad_begin, pad_end, AutoPad.NOTSET, 1)
+    else:
+        output = trunc((axis.input + pad_begin + pad_end - axis.extent) / axis.stride) + 1
+    return replace(axis, pad_begin=pad_begin, pad_end=pad_end, output=output)
+
+
+def _windows(axis: Axis) -> list[list[int]]:
+    """The input positions that each output sees."""
+    starts = [output * axis.stride - axis.pad_begin for output in range(axis.output)]
+    return [
+        [position for position in range(start, start + axis.extent, axis.dilation) if 0 <= position < axis.input]
+        for start in starts
+    ]
