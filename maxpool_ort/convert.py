@@ -18,15 +18,16 @@ from maxpool_ort.graphs import (
     Dims,
     TensorType,
     all_names,
+    dangling_names,
     is_maxpool,
     opset_of,
+    refusing_other_encodings,
     subgraphs,
     tensor_types,
-    type_name,
     with_inferred_types,
 )
 from maxpool_ort.model import make_cast, make_copied_dims, make_guard, make_node_before_pyop, make_pyop_node
-from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, MaxPoolAttributes, check_version, describe
+from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, MaxPoolAttributes, check_version, describe, type_name
 
 __all__ = [  # noqa: RUF022 (grouped)
     "Conversion", "ConvertedNode", "SkippedNode",
@@ -80,6 +81,7 @@ class Conversion:
         return "\n".join([*done, *left]) or "no MaxPool node in this model; nothing was converted"
 
 
+@refusing_other_encodings()
 def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     """Let every MaxPool node of a model run our operator.
 
@@ -182,10 +184,10 @@ class _Converter:
             raise InvalidModelError(f"{describe(node)}: the model must import a version of ONNX's operators, got none")
         attributes = MaxPoolAttributes.from_node(node)
         x = types.get(node.input[0] if node.input else "")
+        check_version(node, self.opset, x.element_type if x and x.element_type else None)
         if x is None or not x.element_type:
             self.skip_nodes([node], where, "the element type of X is not known from the graph")
             return [node]
-        check_version(node, self.opset, x.element_type)
         can_fail = x.dims is None or not all(isinstance(dim, int) for dim in x.dims[2:])
         if x.dims is not None:
             try:
@@ -238,6 +240,7 @@ class _Converter:
             self.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
 
 
+@refusing_other_encodings()
 def restore_model(model: ModelProto) -> ModelProto:
     """The exact inverse of ``convert_model``: our operators become the standard MaxPool nodes that they were made from.
 
@@ -264,15 +267,23 @@ def restore_model(model: ModelProto) -> ModelProto:
     result.CopyFrom(model)
     _restore_graph(result.graph)
     imports = [i for i in result.opset_import if i.domain != DOMAIN]
+    if len(imports) < len(result.opset_import):
+        lost = dangling_names(result.graph)
+        if lost:
+            raise InvalidModelError(
+                f"the model cannot be restored: nodes that convert had put in are gone, and with them what makes "
+                f"{', '.join(map(repr, sorted(lost)))}; restore the model as convert wrote it"
+            )
     del result.opset_import[:]
     result.opset_import.extend(imports)
     return result
 
 
 def _restore_graph(graph: GraphProto) -> None:
+    # A helper before a node of ours is named by the tensor that it makes, one behind it by the tensor that it takes.
     helpers = [node for node in graph.node if node.name.startswith(HELPER_PREFIX)]
-    before = {node.output[0]: node.input[0] for node in helpers if node.input}
-    after = {node.input[0]: node.output[0] for node in helpers if node.input}
+    before = {node.output[0]: node.input[0] for node in helpers if node.input and node.name == node.output[0]}
+    after = {node.input[0]: node.output[0] for node in helpers if node.input and node.name == node.input[0]}
     nodes: list[NodeProto] = []
     for node in graph.node:
         for _, body in subgraphs(node):
@@ -280,26 +291,15 @@ def _restore_graph(graph: GraphProto) -> None:
         if node.domain == DOMAIN:
             wire.attributes_of(node)
             standard = make_node_before_pyop(node)
-            standard.input[0] = _follow(before, node.input[0], node)
+            standard.input[0] = before.get(node.input[0], node.input[0])
             for number, output in enumerate(node.output):
-                standard.output[number] = _follow(after, output, node)
+                behind_guard = after.get(output, output)
+                standard.output[number] = after.get(behind_guard, behind_guard)
             nodes.append(standard)
         elif not node.name.startswith(HELPER_PREFIX):
             nodes.append(node)
     del graph.node[:]
     graph.node.extend(nodes)
-
-
-def _follow(links: Mapping[str, str], name: str, node: NodeProto) -> str:
-    """Walk over a conversion's own nodes to the tensor that the MaxPool had."""
-    while name.startswith(HELPER_PREFIX):
-        if name not in links:
-            raise InvalidModelError(
-                f"{describe(node)}: cannot be restored, since the node that belongs to tensor {name!r} is gone; "
-                "restore the model as convert wrote it"
-            )
-        name = links[name]
-    return name
 
 
 def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: str = "all") -> Conversion:

@@ -1,23 +1,26 @@
 """What a model says about its nodes and tensors: element types and dimensions, bodies of control flow, names."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto
-from onnx.shape_inference import infer_shapes
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorShapeProto
+from onnx.shape_inference import InferenceError, infer_shapes
 
+from maxpool_ort.errors import InvalidModelError
 from maxpool_ort.schema import DOMAIN, OP_TYPE
 
 __all__ = [
     "Dims",
     "TensorType",
     "all_names",
+    "dangling_names",
     "is_maxpool",
     "maxpool_nodes",
     "opset_of",
+    "refusing_other_encodings",
     "subgraphs",
     "tensor_types",
-    "type_name",
     "with_inferred_types",
 ]
 
@@ -27,11 +30,24 @@ Dims = tuple[int | str | None, ...]
 ONNX_DOMAINS = ("", "ai.onnx")
 
 
+@contextmanager
+def refusing_other_encodings() -> Iterator[None]:
+    """Turn what protobuf says when it meets a name that is no UTF-8, which parsing lets pass, into an error of ours."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
+
+
 def with_inferred_types(model: ModelProto) -> ModelProto:
     """The model with what onnx can infer in value_info; the model as it is where onnx fails on it."""
     try:
         return infer_shapes(model)
-    except (ValueError, RuntimeError):  # a message of over 2 GiB, or a contradiction: what is declared must do
+    except (
+        InferenceError,
+        ValueError,
+        RuntimeError,
+    ):  # a message of over 2 GiB, or a contradiction: what is declared must do
         return model
 
 
@@ -77,14 +93,28 @@ def all_names(graph: GraphProto) -> Iterator[str]:
             yield from all_names(body)
 
 
+def dangling_names(graph: GraphProto) -> set[str]:
+    """Tensors that something in a graph uses and nothing in it, or in the graphs inside it, makes."""
+    made: set[str] = set()
+    used: set[str] = set()
+
+    def collect(graph: GraphProto) -> None:
+        made.update(tensor.name for tensor in (*graph.input, *graph.initializer))
+        made.update(sparse.values.name for sparse in graph.sparse_initializer)
+        used.update(output.name for output in graph.output)
+        for node in graph.node:
+            made.update(node.output)
+            used.update(filter(None, node.input))
+            for _, body in subgraphs(node):
+                collect(body)
+
+    collect(graph)
+    return used - made
+
+
 def is_maxpool(node: NodeProto) -> bool:
     """Whether a node is a MaxPool, standard or ours."""
     return (node.op_type == OP_TYPE and node.domain in ONNX_DOMAINS) or node.domain == DOMAIN
-
-
-def type_name(element_type: int) -> str:
-    """Name of an element type as ONNX writes it in ``tensor(...)``; ``undefined`` for 0."""
-    return str(TensorProto.DataType.Name(element_type)).lower()
 
 
 def opset_of(model: ModelProto) -> int:

@@ -8,8 +8,8 @@ from onnx import ModelProto, TensorProto, defs
 
 from maxpool_ort import wire
 from maxpool_ort.geometry import AutoPad, Axis, output_size
-from maxpool_ort.graphs import Dims, TensorType, maxpool_nodes, opset_of, type_name, with_inferred_types
-from maxpool_ort.schema import DOMAIN, OP_TYPE, MaxPoolAttributes, describe
+from maxpool_ort.graphs import Dims, TensorType, maxpool_nodes, opset_of, refusing_other_encodings, with_inferred_types
+from maxpool_ort.schema import DOMAIN, OP_TYPE, MaxPoolAttributes, describe, type_name
 
 __all__ = ["NodeReport", "differences", "inspect_model"]
 
@@ -36,6 +36,7 @@ class NodeReport:
     built_in_differs: tuple[str, ...]
 
 
+@refusing_other_encodings()
 def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
     """Report on every MaxPool node in a model's graphs, standard or converted.
 

@@ -248,8 +248,22 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def check_version(node: NodeProto, opset: int, element_type: int) -> None:
+def type_name(element_type: int) -> str:
+    """Name of an element type as ONNX writes it in ``tensor(...)``.
+
+    >>> type_name(1), type_name(0), type_name(999)
+    ('float', 'undefined', 'unknown type 999')
+    """
+    try:
+        return str(TensorProto.DataType.Name(element_type)).lower()
+    except ValueError:
+        return f"unknown type {element_type}"
+
+
+def check_version(node: NodeProto, opset: int, element_type: int | None) -> None:
     """Hold a standard MaxPool node against the version of MaxPool that an opset has, as ``onnx.defs`` defines it.
+
+    ``element_type`` is that of X, None where it is not known.
 
     Raises
     ------
@@ -271,8 +285,8 @@ def check_version(node: NodeProto, opset: int, element_type: int) -> None:
         expected = ["Y", "Y or Y and Indices"][schema.max_output - 1]
         raise InvalidAttributeError(f"{describe(node)}: {version} puts out {expected}, got {list(node.output)}")
     takes = sorted(schema.type_constraints[0].allowed_type_strs)
-    got = f"tensor({TensorProto.DataType.Name(element_type).lower()})"
-    if got not in takes:
+    got = "" if element_type is None else f"tensor({type_name(element_type)})"
+    if got and got not in takes:
         raise UnsupportedTypeError(f"{describe(node)}: {version} takes X of type {', '.join(takes)}, got {got}")
 
 
