@@ -231,7 +231,7 @@ def test_indices_alone() -> None:
     options = onnxruntime.SessionOptions()
     mp.register(options)
     plain = onnxruntime.InferenceSession(mp.convert_model(model).model.SerializeToString(), options)
-    with pytest.raises(Exception, match="maxpool_ort/./guard"):
+    with pytest.raises(Exception, match=r"maxpool_ort/./guard"):
         plain.run(None, {"X": x[..., :1]})
 
 

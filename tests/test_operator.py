@@ -81,3 +81,15 @@ def test_large_windows_need_wide_codes() -> None:
         windows = np.lib.stride_tricks.sliding_window_view(x, kernel_shape, axis=(2, 3))
         assert_same(y, windows.max(axis=(4, 5)))
         assert_same(x.ravel()[indices], y)  # all values differ, so this proves the index
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("float16", np.uint16), ("float32", np.uint32), ("float64", np.uint64)])
+def test_any_nan(dtype: str, bits: type[np.unsignedinteger]) -> None:
+    """Every NaN is a NaN, whatever its sign and payload, and the first of a window is its maximum."""
+    x = np.array([[[np.inf, np.nan, 1, np.nan, np.nan, np.inf]]], dtype)
+    x.view(bits)[0, 0, 1] |= bits(1) << bits(x.itemsize * 8 - 1)  # negative
+    x.view(bits)[0, 0, 3] += bits(1)  # another payload
+    y, indices = mp.max_pool(x, [3], return_indices=True)
+    assert np.isnan(y).all()
+    assert indices.tolist() == [[[1, 1, 3, 3]]]
+    assert np.isnan(mp.max_pool(x, [3])).all()
