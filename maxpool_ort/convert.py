@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import os
 from pathlib import Path
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, defs, helper
 
 from maxpool_ort import wire
 from maxpool_ort.errors import InvalidModelError, InvalidShapeError, MaxPoolError
@@ -27,7 +27,16 @@ from maxpool_ort.graphs import (
     with_inferred_types,
 )
 from maxpool_ort.model import make_cast, make_copied_dims, make_guard, make_node_before_pyop, make_pyop_node
-from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, MaxPoolAttributes, check_version, describe, type_name
+from maxpool_ort.schema import (
+    DOMAIN,
+    HELPER_PREFIX,
+    NEWEST_VERSION,
+    OP_TYPE,
+    MaxPoolAttributes,
+    check_version,
+    describe,
+    type_name,
+)
 
 __all__ = [  # noqa: RUF022 (grouped)
     "Conversion", "ConvertedNode", "SkippedNode",
@@ -86,7 +95,7 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     """Let every MaxPool node of a model run our operator.
 
     Nodes in the bodies of If, Loop and Scan are converted too; those in model-local functions are left, as are those
-    whose element type is unknown. Names of nodes and tensors, graph inputs and outputs stay as they are.
+    whose element type is unknown, or whose version is newer than 22. Names of nodes and tensors, graph inputs and outputs stay as they are.
 
     Parameters
     ----------
@@ -106,7 +115,7 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     InvalidAttributeError, InvalidShapeError, UnsupportedTypeError
         With the node's name, if a MaxPool node is invalid.
     InvalidModelError
-        If the model states no version of ONNX's own operators, or one whose MaxPool is newer than version 22.
+        If the model imports no version of ONNX's own operators.
 
     Examples
     --------
@@ -182,6 +191,12 @@ class _Converter:
             return [node]
         if not self.opset:
             raise InvalidModelError(f"{describe(node)}: the model must import a version of ONNX's operators, got none")
+        version = defs.get_schema(OP_TYPE, self.opset).since_version
+        if version > NEWEST_VERSION:
+            self.skip_nodes(
+                [node], where, f"MaxPool-{version} is newer than what is known here, MaxPool-{NEWEST_VERSION}"
+            )
+            return [node]
         attributes = MaxPoolAttributes.from_node(node)
         x = types.get(node.input[0] if node.input else "")
         check_version(node, self.opset, x.element_type if x and x.element_type else None)

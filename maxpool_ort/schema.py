@@ -32,6 +32,8 @@ HELPER_PREFIX = "maxpool_ort/"
 
 LARGEST_ENTRY = 2**60
 """Far beyond any tensor, and small enough for positions and pads to be added up in int64."""
+NEWEST_VERSION = 22
+"""The newest version of MaxPool that is known here; a later one may mean something else."""
 _ATTRIBUTE_TYPES = {
     "auto_pad": AttributeProto.STRING,
     "ceil_mode": AttributeProto.INT,

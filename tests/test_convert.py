@@ -269,6 +269,23 @@ def test_left(text: str, said: str) -> None:
     assert done.model == parse_model(text)
 
 
+def test_a_newer_maxpool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that came after this package may mean something else, so it is not touched."""
+    monkeypatch.setattr(mp.convert, "NEWEST_VERSION", 11)
+    done = mp.convert_model(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], opset=13))
+    assert str(done) == (
+        "left MaxPool 'maxpool' in graph 'maxpool': MaxPool-12 is newer than what is known here, MaxPool-11"
+    )
+
+
+def test_unnamed_and_equally_named_nodes() -> None:
+    """Nodes need no names of their own."""
+    model = one_node(12, mp.make_maxpool_node([2, 2], outputs=["U"]))
+    for number in range(3):
+        model.graph.node.append(mp.make_maxpool_node([2, 2], inputs=["U"], outputs=[f"V{number}"], name="pool"))
+    assert [node.node for node in convert(model).converted] == ["MaxPool with output 'U'", *["MaxPool 'pool'"] * 3]
+
+
 def test_says_what_it_did() -> None:
     """A conversion prints a line for each node."""
     model = mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, None], dtype="float16", ceil_mode=1)
