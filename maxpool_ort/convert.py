@@ -95,7 +95,8 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     """Let every MaxPool node of a model run our operator.
 
     Nodes in the bodies of If, Loop and Scan are converted too; those in model-local functions are left, as are those
-    whose element type is unknown, or whose version is newer than 22. Names of nodes and tensors, graph inputs and outputs stay as they are.
+    whose element type is unknown, or whose version is newer than 22. Names of nodes and tensors, graph inputs and
+    outputs stay as they are.
 
     Parameters
     ----------
