@@ -8,18 +8,18 @@ import importlib.util
 import json
 import os
 from pathlib import Path
+import re
 import sys
 from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
 import onnxruntime
 
 import maxpool_ort
 from maxpool_ort.convert import Conversion, convert_file, restore_file
 from maxpool_ort.errors import MaxPoolError
-from maxpool_ort.feed import Array, check_feed, find_sample, load_arrays, random_feed
-from maxpool_ort.files import read_model, write_whole
+from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
+from maxpool_ort.files import read_model
 from maxpool_ort.graphs import Dims, maxpool_nodes
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
@@ -30,6 +30,7 @@ from maxpool_ort.table import table
 __all__ = ["main"]
 
 _PIPED_WIDTH = 140
+_NUMBER = re.compile(r"-?[\d.]+(e[-+]?\d+)?|")
 _EXAMPLES = """\
 examples:
   maxpool-ort run models/digits.onnx
@@ -42,17 +43,37 @@ exit codes: 0 all is fine, 1 the work failed, 2 wrong usage
 _RUN = """\
 Run a model, every MaxPool in Python. Each input comes from the file that you
 name; if you name none, from a sample file beside the model (the model's name
-with .npz, .npy or .pb); if there is none, from seeded random data of the
-declared dtypes and shapes, unknown sizes being 1 (first) and 16 (others).
+with .npz or, if it has one input, .npy or .pb); if there is none, from seeded
+random data of the declared dtypes and shapes, unknown sizes being 1 (first)
+and 16 (others). The file and the shapes are told.
 
 A .npz sample holds an array for each input, and may hold an integer array
-"label": then it is told how often the first output is largest at the label.
+"label", an entry for each row of a first output of rank 2: then it is told in
+how many rows the largest entry stands at the label.
 """
 _RUN_EXAMPLES = """\
 examples:
   maxpool-ort run models/digits.onnx
   maxpool-ort run model.onnx --input image=cat.npy --output scores.npz
   maxpool-ort run model.onnx --seed 7 --json
+"""
+_CONVERT_EXAMPLES = """\
+example:
+  maxpool-ort convert model.onnx model-python.onnx
+
+A converted model runs in onnxruntime's own session, on whose SessionOptions
+maxpool_ort.register was called.
+"""
+_RESTORE_EXAMPLES = """\
+example:
+  maxpool-ort restore model-python.onnx model.onnx
+"""
+_INSPECT_EXAMPLES = """\
+examples:
+  maxpool-ort inspect model.onnx
+  maxpool-ort inspect model.onnx --json
+
+"Y declared" is what the file says, if anything; "Y true" follows from X.
 """
 
 
@@ -68,20 +89,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough; keep Python from flushing into the closed pipe at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except MaxPoolError as error:
-        return _failed(str(error))
-    except OSError as error:
-        return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:
-        if not type(error).__module__.startswith("onnxruntime"):
+        reason = _reason(error)
+        if reason is None:
             raise
-        return _failed(f"onnxruntime: {str(error).strip()}")
+        print(f"maxpool-ort: error: {reason}", file=sys.stderr)
+        return 1
     return 0
 
 
-def _failed(text: str) -> int:
-    print(f"maxpool-ort: error: {text}", file=sys.stderr)
-    return 1
+def _reason(error: Exception) -> str | None:
+    """What to tell of work that failed; None for what should not happen and deserves its traceback."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MaxPoolError | OSError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}"
+    return f"onnxruntime: {str(error).strip()}" if type(error).__module__.startswith("onnxruntime") else None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -115,46 +140,68 @@ def _parser() -> argparse.ArgumentParser:
         "be left out if the model has one input; repeat for each input",
     )
     run.add_argument("--output", metavar="FILE", help="write the outputs: .npz, or .npy or .pb if there is only one")
-    run.add_argument("--seed", type=int, default=0, help="seed of made-up data (default: 0)")
+    run.add_argument("--seed", type=_seed, default=0, help="seed of made-up data (default: 0)")
 
-    for name, command, summary in (
-        ("convert", _convert, "let every MaxPool of a model run in Python; write the model to DST"),
-        ("restore", _restore, "the inverse of convert: write the model with its standard MaxPool nodes to DST"),
+    for name, command, summary, epilog in (
+        (
+            "convert",
+            _convert,
+            "let every MaxPool of a model run in Python; write the model to DST",
+            _CONVERT_EXAMPLES,
+        ),
+        (
+            "restore",
+            _restore,
+            "the inverse of convert: write the model with its standard MaxPool nodes to DST",
+            _RESTORE_EXAMPLES,
+        ),
     ):
-        sub = add(name, command, summary)
+        sub = add(name, command, summary, epilog=epilog)
         sub.add_argument("src", metavar="SRC", help="the model to read")
         sub.add_argument("dst", metavar="DST", help="the file to write; it appears whole or not at all")
 
     inspect = add(
-        "inspect", _inspect, "each MaxPool of a model, its true shapes, and where ONNX Runtime's own would differ"
+        "inspect",
+        _inspect,
+        "each MaxPool of a model, its true shapes, and where ONNX Runtime's own would differ",
+        epilog=_INSPECT_EXAMPLES,
     )
     inspect.add_argument("model", metavar="MODEL", help="an ONNX model, converted or not")
     return parser
 
 
+def _seed(text: str) -> int:
+    seed = int(text)
+    if seed < 0:
+        raise argparse.ArgumentTypeError(f"must be >= 0, got {seed}")
+    return seed
+
+
 def _run(options: argparse.Namespace) -> tuple[object, str]:
     session = InferenceSession(options.model)
-    feed, source, label = _feed(options, session)
-    check_feed(session.get_inputs(), feed)
-    with record_calls() as calls:
-        outputs = dict(zip([o.name for o in session.get_outputs()], session.run(None, feed), strict=True))
+    names = [output.name for output in session.get_outputs()]
+    feed = find_feed(options.model, session.get_inputs(), options.input, options.seed)
     if options.output:
-        _write_outputs(Path(options.output), outputs)
+        check_destination(options.output, names, [Path(options.model), *feed.files])
+    with record_calls() as calls:
+        outputs = dict(zip(names, session.run(None, feed.arrays), strict=True))
+    if options.output:
+        save_arrays(options.output, outputs)
     nodes = _nodes_run(session, calls)
     summaries = [{"name": name, **_summary(value)} for name, value in outputs.items()]
-    right = _right(next(iter(outputs.values())), label)
+    right = count_right(next(iter(outputs.values()), None), feed.label)
     result = {
         "model": options.model,
-        "input": source,
+        "input": feed.source,
         "outputs": summaries,
         "maxpool": nodes,
         "skipped": [asdict(node) for node in session.skipped],
-        "right": None if right is None else {"count": right, "of": len(label)},
+        "right": None if right is None else {"count": right, "of": feed.label.size},
     }
     parts = [
-        f"input: {source}",
+        f"input: {feed.source}",
         _table(["output", *list(summaries[0])[1:]], [[_cell(value) for value in row.values()] for row in summaries]),
-        *([f"{right} of {len(label)} right ({right / len(label):.1%})"] if right is not None else []),
+        *([f"{right} of {feed.label.size} right ({right / feed.label.size:.1%})"] if right is not None else []),
         _table(
             ["MaxPool", "attributes", "dtype", "X", "Y", "calls", "ms in Python"],
             [[*map(_cell, list(node.values())[:-1]), f"{node['ms']:.2f}"] for node in nodes],
@@ -165,42 +212,6 @@ def _run(options: argparse.Namespace) -> tuple[object, str]:
         *([f"wrote {options.output}"] if options.output else []),
     ]
     return result, "\n\n".join(parts)
-
-
-def _feed(options: argparse.Namespace, session: InferenceSession) -> tuple[dict[str, Array], str, Array]:
-    """Data for each input, where it comes from, and the labels of a sample, if it has any."""
-    names = [each.name for each in session.get_inputs()]
-    no_label = np.empty(0, np.int64)
-    if options.input:
-        feed = {}
-        for given in options.input:
-            name, equals, path = given.partition("=")
-            if not equals and len(names) != 1:
-                raise MaxPoolError(f"--input {given}: write NAME=FILE; the model has the inputs {', '.join(names)}")
-            name, path = (name, path) if equals else (names[0], given)
-            if name not in names:
-                raise MaxPoolError(f"--input {given}: the model has no input {name!r}, only {', '.join(names)}")
-            feed[name] = _pick(load_arrays(path), name, path)
-        return feed, ", ".join(options.input), no_label
-    sample = find_sample(options.model)
-    if sample is None:
-        made_up = random_feed(session.get_inputs(), options.seed)
-        shapes = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in made_up.items())
-        return made_up, f"random data, seed {options.seed} ({shapes})", no_label
-    arrays = load_arrays(sample)
-    label = arrays.pop("label", no_label) if "label" not in names else no_label
-    if set(arrays) == {""} and len(names) == 1:
-        arrays = {names[0]: arrays[""]}
-    return arrays, f"sample {sample}", label
-
-
-def _pick(arrays: dict[str, Array], name: str, path: str) -> Array:
-    if name in arrays:
-        return arrays[name]
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
-    got = ", ".join(map(repr, arrays)) or "none"
-    raise MaxPoolError(f"{path}: expected an array named {name!r}, or one array only, got {got}")
 
 
 def _summary(value: Any) -> dict[str, Any]:
@@ -216,12 +227,6 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else _dims(value) if isinstance(value, tuple) else str(value)
-
-
-def _right(output: Any, label: Array) -> int | None:
-    if not label.size or not isinstance(output, np.ndarray) or output.ndim != 2 or len(output) != len(label):
-        return None
-    return int((output.argmax(axis=1) == label).sum())
 
 
 def _nodes_run(session: InferenceSession, calls: Iterable[Call]) -> list[dict[str, Any]]:
@@ -242,21 +247,6 @@ def _nodes_run(session: InferenceSession, calls: Iterable[Call]) -> list[dict[st
         }
         for (node, dtype, x, y), seconds in groups.items()
     ]
-
-
-def _write_outputs(path: Path, outputs: dict[str, Any]) -> None:
-    only = next(iter(outputs.values()))
-    if path.suffix == ".npz":
-        write_whole(path, lambda file: np.savez(file, **outputs))
-    elif path.suffix not in {".npy", ".pb"}:
-        raise MaxPoolError(f"--output {path}: expected a .npz, .npy or .pb file")
-    elif len(outputs) != 1:
-        raise MaxPoolError(f"--output {path}: the model has {len(outputs)} outputs, which only a .npz file can hold")
-    elif path.suffix == ".npy":
-        write_whole(path, lambda file: np.save(file, only))
-    else:
-        tensor = numpy_helper.from_array(only, next(iter(outputs)))
-        write_whole(path, lambda file: file.write(tensor.SerializeToString()))
 
 
 def _conversion_text(done: Conversion | InferenceSession) -> str:
@@ -300,21 +290,21 @@ def _inspect(options: argparse.Namespace) -> tuple[object, str]:
     reports = inspect_model(read_model(options.model))
     result = {
         "model": options.model,
-        "maxpool": [{**asdict(report), "attributes": report.attributes.as_text()} for report in reports],
+        "maxpool": [{**asdict(r), "attributes": r.attributes and r.attributes.as_text()} for r in reports],
     }
     if not reports:
         return result, "no MaxPool node in this model"
     header = ["MaxPool", "version", "type", "attributes", "X", "Y declared", "Y true", "where"]
     rows = [
         [
-            r.node, f"{r.version} (opset {r.opset})", r.element_type, r.attributes,
+            r.node, f"{r.version} (opset {r.opset})", r.element_type, r.attributes or "?",
             _dims(r.input_dims), _dims(r.declared_dims), _dims(r.true_dims), r.where,
         ]
         for r in reports
     ]  # fmt: skip
     notes = [f"{r.node} in {r.where}: {reason}" for r in reports for reason in r.built_in_differs]
     said = (
-        ["ONNX Runtime's own operator would give something else:", *notes]
+        ["Where ONNX Runtime's own operator differs, or may differ:", *notes]
         if notes
         else ["ONNX Runtime's own operator would give the same."]
     )
@@ -331,17 +321,32 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return f"in {rows[0][-1]}:\n{_table(header[:-1], [row[:-1] for row in rows])}"
     if importlib.util.find_spec("rich") is None:
         return table(header, rows)
-    from rich import box  # noqa: PLC0415 (an extra)
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415 (an extra)
+
+    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    drawn = _rich_table(header, rows, is_narrow=False)
+    if console.measure(drawn, options=console.options.update(max_width=10_000)).maximum > console.width:
+        drawn = _rich_table(header, rows, is_narrow=True)
+    with console.capture() as capture:
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+def _rich_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, is_narrow: bool) -> Any:
+    """A rich table; a narrow one has one attribute a line, and lines between its rows."""
+    from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in header:
-        drawn.add_column(name, overflow="fold", no_wrap=False)
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), leading=int(is_narrow))
+    for name, column in zip(header, zip(*rows, strict=True), strict=True):
+        is_number = all(map(_NUMBER.fullmatch, map(str, column)))
+        is_list = name == "attributes" and is_narrow
+        drawn.add_column(name, overflow="fold", no_wrap=is_list, justify="right" if is_number else "left")
     for row in rows:
-        drawn.add_row(*(Text(str(cell)) for cell in row))
-    with console.capture() as capture:
-        console.print(drawn)
-    return capture.get().strip("\n")
+        cells = [
+            str(c).replace(" ", "\n") if n == "attributes" and is_narrow else str(c)
+            for n, c in zip(header, row, strict=True)
+        ]
+        drawn.add_row(*map(Text, cells))
+    return drawn

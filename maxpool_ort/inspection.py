@@ -1,33 +1,49 @@
 """What a model's MaxPool nodes are, their true shapes, and where ONNX Runtime's own operator gives something else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import trunc
 
-from onnx import ModelProto, TensorProto, defs
+from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto, defs, helper
 
 from maxpool_ort import wire
+from maxpool_ort.errors import InvalidShapeError
 from maxpool_ort.geometry import AutoPad, Axis, output_size
-from maxpool_ort.graphs import Dims, TensorType, maxpool_nodes, opset_of, refusing_other_encodings, with_inferred_types
+from maxpool_ort.graphs import (
+    ONNX_DOMAINS,
+    Dims,
+    TensorType,
+    maxpool_nodes,
+    refusing_other_encodings,
+    with_inferred_types,
+)
 from maxpool_ort.schema import DOMAIN, OP_TYPE, MaxPoolAttributes, describe, type_name
 
 __all__ = ["NodeReport", "differences", "inspect_model"]
 
-_FLOATS = ("float16", "float", "double", "bfloat16")
-_LOSSY = ("float16", "float")
-"""Element types that run on its vectorized path, where there are no Indices and no dilations."""
+_UNKNOWN = type_name(TensorProto.UNDEFINED)
+_FLOATS = ("float16", "float", "double", _UNKNOWN)
+_LOSSY = ("float16", "float", _UNKNOWN)
+"""Element types that run on its vectorized path, where there are no Indices, no dilations and storage_order is 0."""
 _SAME = (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER)
+_ROW_BUFFER = 2045
+"""Elements of a padded row up to which its vectorized kernels run (MLAS pooling.cpp)."""
+
+_LARGEST_SIZE_TRIED = 64
+"""Sizes of an unknown axis that are looked at for windows of padding only; larger dilations are not in use."""
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One MaxPool node of a model; dimensions are None where nothing is known."""
+    """One MaxPool node of a model; dimensions are None where nothing is known.
+
+    ``attributes`` is None for a node in a model-local function that takes them from the function's callers.
+    """
 
     node: str
     where: str
     version: int
     opset: int
-    attributes: MaxPoolAttributes
+    attributes: MaxPoolAttributes | None
     element_type: str
     input_dims: Dims | None
     declared_dims: Dims | None
@@ -38,7 +54,7 @@ class NodeReport:
 
 @refusing_other_encodings()
 def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
-    """Report on every MaxPool node in a model's graphs, standard or converted.
+    """Report on every MaxPool node of a model, standard or converted: in its graphs, then in its functions.
 
     Raises
     ------
@@ -53,34 +69,24 @@ def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
     >>> report.true_dims, report.built_in_differs
     ((1, 1, 5), ('SAME with dilations: 3 outputs along D1 instead of 5',))
     """
-    opset = opset_of(model)
-    version = defs.get_schema(OP_TYPE, opset or 1).since_version
+    opset = _opset(model.opset_import)
     declared = [_tensor(types, node.output) for node, _, types in maxpool_nodes(model.graph, "")]
-    reports = []
     graph = with_inferred_types(model).graph
-    for (node, where, types), shown in zip(maxpool_nodes(graph, f"graph {graph.name!r}"), declared, strict=True):
-        ours = node.domain == DOMAIN
-        attributes = wire.attributes_of(node) if ours else MaxPoolAttributes.from_node(node)
-        x = _tensor(types, node.input)
-        dims = x.dims if x else None
-        element_type = type_name(x.element_type if x else TensorProto.UNDEFINED)
-        with_indices = len(node.output) > 1 and bool(node.output[1])
-        reports.append(
-            NodeReport(
-                node=describe(node),
-                where=where,
-                version=version,
-                opset=opset,
-                attributes=attributes,
-                element_type=element_type,
-                input_dims=dims,
-                declared_dims=shown.dims if shown else None,
-                true_dims=None if dims is None else attributes.output_dims(dims),
-                runs_ours=ours,
-                built_in_differs=tuple(differences(attributes, element_type, dims, with_indices=with_indices)),
-            )
-        )
+    reports = [
+        _report(node, where, opset, _tensor(types, node.input), shown)
+        for (node, where, types), shown in zip(maxpool_nodes(graph, f"graph {graph.name!r}"), declared, strict=True)
+    ]
+    for function in model.functions:
+        body = helper.make_graph(function.node, function.name, [], [])
+        reports += [
+            _report(node, where, _opset(function.opset_import), _tensor(types, node.input), None)
+            for node, where, types in maxpool_nodes(body, f"function {function.name!r}")
+        ]
     return tuple(reports)
+
+
+def _opset(imports: Iterable[OperatorSetIdProto]) -> int:
+    return next((i.version for i in imports if i.domain in ONNX_DOMAINS), 0)
 
 
 def _tensor(types: Mapping[str, TensorType], names: Sequence[str]) -> TensorType | None:
@@ -88,59 +94,187 @@ def _tensor(types: Mapping[str, TensorType], names: Sequence[str]) -> TensorType
     return types.get(names[0]) if names else None
 
 
+def _report(node: NodeProto, where: str, opset: int, x: TensorType | None, y: TensorType | None) -> NodeReport:
+    ours = node.domain == DOMAIN
+    dims = x.dims if x else None
+    element_type = type_name(x.element_type) if x else _UNKNOWN
+    attributes, true_dims = None, None
+    reasons: tuple[str, ...] = ("may differ: the function's callers give the attributes",)
+    if not any(attribute.ref_attr_name for attribute in node.attribute):
+        attributes = wire.attributes_of(node) if ours else MaxPoolAttributes.from_node(node)
+        with_indices = len(node.output) > 1 and bool(node.output[1])
+        try:
+            true_dims = None if dims is None else attributes.output_dims(dims)
+        except InvalidShapeError as error:
+            raise InvalidShapeError(f"{describe(node)}: {error}") from error
+        reasons = tuple(differences(attributes, element_type, dims, with_indices=with_indices, opset=opset or 1))
+    return NodeReport(
+        node=describe(node),
+        where=where,
+        version=defs.get_schema(OP_TYPE, opset or 1).since_version,
+        opset=opset,
+        attributes=attributes,
+        element_type=element_type,
+        input_dims=dims,
+        declared_dims=y.dims if y else None,
+        true_dims=true_dims,
+        runs_ours=ours,
+        built_in_differs=reasons,
+    )
+
+
 def differences(
-    attributes: MaxPoolAttributes, element_type: str, input_dims: Dims | None, *, with_indices: bool
+    attributes: MaxPoolAttributes, element_type: str, input_dims: Dims | None, *, with_indices: bool, opset: int = 12
 ) -> Iterator[str]:
-    """Where ONNX Runtime's own MaxPool (1.32) gives something else for this node; "may" where that depends on data.
+    """Where ONNX Runtime's own MaxPool (1.32, CPU) gives something else for this node by itself.
 
-    A reason without "may" holds for every X of these dimensions; README has the table that they come from.
+    A reason without "may" holds for every X of these dimensions; "may" is said where it depends on X's elements, or
+    on sizes that are not known. A size of 0 is thought of only where it is known.
     """
-    if element_type in _LOSSY and not with_indices:
-        yield "may lose NaN and -inf"
-    if len(attributes.kernel_shape) > 3:
-        yield "fails: more than 3 spatial axes"
+    if element_type == "bfloat16" or opset < {"float16": 6, "double": 8}.get(element_type, 1):
+        yield f"refuses the model: no MaxPool for {element_type} at opset {opset}"
         return
-    pads = zip(attributes.pads, attributes.kernel_shape * 2, strict=True)
-    if any(pad >= kernel for pad, kernel in pads):
-        yield "refuses pads >= kernel_shape"
+    rank = len(attributes.kernel_shape)
+    if any(pad >= kernel for pad, kernel in zip(attributes.pads, attributes.kernel_shape * 2, strict=True)):
+        yield "refuses the model: pads >= kernel_shape"
         return
-    sizes = tuple(dim for dim in (input_dims or ())[2:] if isinstance(dim, int))
-    if input_dims is None or len(sizes) != len(attributes.kernel_shape):
-        yield from _differences_of_any_shape(attributes)
+    if rank > 3:
+        yield "fails at the run: more than 3 spatial axes"
         return
-    axes = attributes.geometry((1, 1, *sizes)).axes
-    for number, axis in enumerate(axes, start=1):
-        yield from _differences_along(axis, f"D{number}", attributes, element_type, with_indices=with_indices)
+    dims = (None,) * (rank + 2) if input_dims is None else input_dims
+    if 0 in dims[1:] and dims[0] != 0:
+        yield "fails at the run: X has a size of 0 that is not N"
+        return
+    node = _Node(attributes, element_type, dims, with_indices)
+    seen: set[str] = set()
+    for number, axis in enumerate(node.axes):
+        reasons = node.along(axis, f"D{number + 1}") if node.is_known(number) else node.along_unknown(axis)
+        yield from (reason for reason in reasons if reason not in seen)
+        seen.update(reasons)
+    yield from node.losses()
 
 
-def _differences_of_any_shape(attributes: MaxPoolAttributes) -> Iterator[str]:
-    if attributes.auto_pad in _SAME and max(attributes.dilations) > 1:
-        yield "may give another shape: SAME with dilations"
-    if attributes.auto_pad in _SAME and any(
-        s > k for s, k in zip(attributes.strides, attributes.kernel_shape, strict=True)
-    ):
-        yield "may fail: SAME with a stride beyond the kernel"
-    if attributes.auto_pad is AutoPad.VALID and attributes.ceil_mode:
-        yield "may give one output too many: VALID with ceil_mode"
+@dataclass(frozen=True)
+class _Node:
+    """What is known of one node that the built-in does not refuse outright."""
 
+    attributes: MaxPoolAttributes
+    element_type: str
+    dims: Dims
+    with_indices: bool
 
-def _differences_along(
-    axis: Axis, name: str, attributes: MaxPoolAttributes, element_type: str, *, with_indices: bool
-) -> Iterator[str]:
-    theirs = _built_in_axis(axis, attributes)
-    vectorized = element_type in _LOSSY and not with_indices and set(attributes.dilations) == {1}
-    if attributes.auto_pad in _SAME:
-        cause = "SAME with dilations" if axis.dilation > 1 else "SAME where the stride skips input"
-    else:
-        cause = "VALID with ceil_mode" if attributes.auto_pad is AutoPad.VALID else "size rounded towards zero"
-    if vectorized and min(theirs.pad_begin, theirs.pad_end) < 0:
-        yield f"{cause}: fails at the run, negative pads along {name}"
-    elif theirs.output != axis.output:
-        yield f"{cause}: {theirs.output} outputs along {name} instead of {axis.output}"
-    elif theirs.pad_begin != axis.pad_begin and _windows(theirs) != _windows(axis):
-        yield f"{cause}: other windows along {name}"
-    if [] in _windows(axis) and (with_indices or element_type in _FLOATS):
-        yield f"windows of padding only along {name}: lowest finite value, stray index"
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Spatial axes; one of unknown size is as long as the longest window."""
+        longest = max(
+            (k - 1) * d + 1 for k, d in zip(self.attributes.kernel_shape, self.attributes.dilations, strict=True)
+        )
+        sizes = [dim if isinstance(dim, int) else longest for dim in self.dims]
+        return self.attributes.geometry(sizes).axes
+
+    def is_known(self, number: int) -> bool:
+        """Whether the size of a spatial axis is known."""
+        return isinstance(self.dims[2 + number], int)
+
+    @property
+    def is_vectorized(self) -> bool:
+        """Whether the built-in takes its vectorized path, which starts from the lowest finite value."""
+        is_plain = not (self.with_indices or self.attributes.storage_order) and set(self.attributes.dilations) == {1}
+        return self.element_type in _LOSSY and is_plain
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether Y is known to have no elements."""
+        return self.dims[0] == 0 or any(a.output == 0 for i, a in enumerate(self.axes) if self.is_known(i))
+
+    def along(self, axis: Axis, name: str) -> list[str]:
+        """Reasons that lie in one axis of known size."""
+        theirs = _built_in_axis(axis, self.attributes)
+        if self.attributes.auto_pad in _SAME:
+            cause = "SAME with dilations" if axis.dilation > 1 else "SAME where the stride skips input"
+        else:
+            cause = "VALID with ceil_mode" if axis.input >= axis.extent else "X smaller than a window"
+        if theirs.output != axis.output:
+            return [f"{cause}: {theirs.output} outputs along {name} instead of {axis.output}"]
+        if self.is_empty:
+            return []
+        if self.is_vectorized and min(theirs.pad_begin, theirs.pad_end) < 0:
+            return [f"{cause}: fails at the run, negative pads along {name}"]
+        windows = _windows(axis)
+        reasons = [f"{cause}: other windows along {name}"] if _windows(theirs) != windows else []
+        if not all(windows) and self.of_padding:
+            reasons.append(f"windows of padding only along {name}: {self.of_padding}")
+        return reasons
+
+    def along_unknown(self, axis: Axis) -> list[str]:
+        """Reasons that there are for some sizes of an axis."""
+        kernel, stride, missing = axis.kernel, axis.stride, axis.extent - axis.pad_begin - axis.pad_end
+        is_same, is_valid = self.attributes.auto_pad in _SAME, self.attributes.auto_pad is AutoPad.VALID
+        reasons = []
+        if is_same and axis.extent > kernel:
+            reasons.append("may give another shape: SAME with dilations")
+        elif is_same and stride > kernel and self.is_vectorized:
+            reasons.append("may fail at the run: SAME with a stride beyond the kernel")
+        elif is_same and stride > kernel + 1 + (self.attributes.auto_pad is AutoPad.SAME_LOWER):
+            reasons.append("may see other windows: SAME with a stride beyond the kernel")
+        if is_valid and self.attributes.ceil_mode and stride > 1 and kernel > 1:
+            reasons.append("may give one output too many: VALID with ceil_mode")
+        if (is_valid or not (is_same or self.attributes.ceil_mode)) and stride > 1 and missing > 1:
+            reasons.append("may give 1 output instead of 0: X smaller than a window")
+        if self.of_padding and self.may_lack_windows(axis):
+            reasons.append(f"may have windows of padding only: {self.of_padding}")
+        return reasons
+
+    def may_lack_windows(self, axis: Axis) -> bool:
+        """Whether at some size of an axis a window is of padding only: pads < kernel, so only where size < dilation."""
+        tried = (
+            Axis.of(
+                size,
+                axis.kernel,
+                stride=axis.stride,
+                dilation=axis.dilation,
+                pad_begin=axis.pad_begin,
+                pad_end=axis.pad_end,
+                auto_pad=self.attributes.auto_pad,
+                ceil_mode=self.attributes.ceil_mode,
+            )
+            for size in range(1, min(axis.dilation, _LARGEST_SIZE_TRIED))
+        )
+        return not all(window for each in tried for window in _windows(each))
+
+    @property
+    def of_padding(self) -> str:
+        """What the built-in gives for a window of padding only, where that is wrong."""
+        lowest = "lowest finite value" if self.element_type in ("float", "double", _UNKNOWN) else ""
+        is_stray = self.with_indices and (len(self.attributes.kernel_shape) > 1 or self.dims[:2] != (1, 1))
+        return ", ".join(filter(None, [lowest, "stray index" if is_stray else ""]))
+
+    def losses(self) -> Iterator[str]:
+        """Elements that are no numbers, or not finite, and do not come out where they should."""
+        if self.element_type not in _FLOATS or self.is_empty:
+            return
+        from_lowest = self.is_vectorized and not self.starts_from_x
+        if from_lowest and self.element_type != "float16":  # a float32 in between: its lowest is float16's -inf
+            yield "may lose NaN and -inf"
+        elif from_lowest or any(self.has_windows_of_two(i, axis) for i, axis in enumerate(self.axes)):
+            yield "may lose NaN"
+
+    def has_windows_of_two(self, number: int, axis: Axis) -> bool:
+        """Whether a window may hold two elements along an axis: the second one can be a NaN that is lost."""
+        return axis.kernel > 1 and (not self.is_known(number) or max(map(len, _windows(axis)), default=0) > 1)
+
+    @property
+    def starts_from_x(self) -> bool:
+        """Whether the vectorized path for two axes runs, and no window of it reaches beyond a row."""
+        row = self.axes[-1]
+        if len(self.axes) != 2 or row.stride > 2 or max(self.attributes.kernel_shape) > 32:
+            return False
+        if not self.is_known(1):
+            may_reach = row.kernel > 1 and (self.attributes.auto_pad in _SAME or self.attributes.ceil_mode)
+            return not (row.pad_begin or row.pad_end or may_reach)
+        is_global = all(axis.kernel == axis.input and axis.stride == 1 for axis in self.axes)
+        end = (row.output - 1) * row.stride - row.pad_begin + row.extent
+        return not (is_global or row.pad_begin or end > row.input or row.input > _ROW_BUFFER)
 
 
 def _built_in_axis(axis: Axis, attributes: MaxPoolAttributes) -> Axis:
@@ -148,19 +282,25 @@ def _built_in_axis(axis: Axis, attributes: MaxPoolAttributes) -> Axis:
     pad_begin, pad_end = axis.pad_begin, axis.pad_end
     if attributes.auto_pad in _SAME:
         total = (-(-axis.input // axis.stride) - 1) * axis.stride + axis.kernel - axis.input
-        pad_begin = trunc((total + (attributes.auto_pad is AutoPad.SAME_LOWER)) / 2)
+        pad_begin = _truncated(total + (attributes.auto_pad is AutoPad.SAME_LOWER), 2)
         pad_end = total - pad_begin
     if attributes.ceil_mode:
         output = output_size(axis.input, axis.extent, axis.stride, pad_begin, pad_end, AutoPad.NOTSET, 1)
     else:
-        output = trunc((axis.input + pad_begin + pad_end - axis.extent) / axis.stride) + 1
+        output = _truncated(axis.input + pad_begin + pad_end - axis.extent, axis.stride) + 1
     return replace(axis, pad_begin=pad_begin, pad_end=pad_end, output=output)
 
 
-def _windows(axis: Axis) -> list[list[int]]:
-    """The input positions that each output sees."""
-    starts = [output * axis.stride - axis.pad_begin for output in range(axis.output)]
-    return [
-        [position for position in range(start, start + axis.extent, axis.dilation) if 0 <= position < axis.input]
-        for start in starts
-    ]
+def _truncated(dividend: int, divisor: int) -> int:
+    """Quotient rounded towards zero, as C has it."""
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
+
+
+def _windows(axis: Axis) -> list[range]:
+    """The input positions that each output sees; ranges are equal where they hold the same numbers."""
+    windows = []
+    for start in range(-axis.pad_begin, axis.output * axis.stride - axis.pad_begin, axis.stride):
+        first = max(0, -(start // axis.dilation))
+        last = min(axis.kernel - 1, (axis.input - 1 - start) // axis.dilation)
+        windows.append(range(start + first * axis.dilation, start + last * axis.dilation + 1, axis.dilation))
+    return windows

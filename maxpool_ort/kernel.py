@@ -1,11 +1,10 @@
 """The maximum over windows, and where it lies, for any number of spatial axes, in vectorized NumPy.
 
-A maximum is separable: one pass per spatial axis, innermost first, each a loop over that axis' taps. Planes are worked
+A maximum is separable: one pass per spatial axis, each a loop over that axis' taps. Planes are worked
 on in blocks, so that what a pass writes is still in cache when the next one reads it. Nothing is checked here: the
 geometry that comes in is right, and fits X.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -34,6 +33,8 @@ class _Pass:
     """Code of that tap: its number among the taps that any output uses."""
     steps: tuple[tuple[int, slice, slice], ...]
     """For each tap: its code, the outputs that have it in the input, and the input positions where it lies."""
+    whole: tuple[int, slice, slice] | None
+    """A step whose tap lies in the input for every output, the first one of these; None if there is none."""
     empty: NDArray[np.bool_] | None
     """Outputs of which all taps are padding; None if there are none."""
     is_copy: bool
@@ -70,6 +71,7 @@ def _plan_pass(axis: Axis) -> _Pass:
         first=np.where(empty, 0, first),
         first_code=np.where(empty, 0, np.searchsorted(np.array(axis.taps, np.int64), first_tap)),
         steps=tuple(steps),
+        whole=next((step for step in steps if step[1] == slice(0, axis.output)), None),
         empty=empty if empty.any() else None,
         is_copy=axis.output == axis.input and not empty.any() and all(step[1] == step[2] for step in steps),
     )
@@ -158,27 +160,37 @@ def _pool_block(x: Array, y: Array, indices: Array | None, first_plane: int, pla
 
 
 def _values(x: Array, plan: _Plan) -> Array:
-    for axis, along in _innermost_first(plan):
-        best = x.take(along.first, axis)
-        for _, outputs, inputs in along.steps:
-            target = best[_at(axis, outputs)]
-            np.maximum(target, x[_at(axis, inputs)], out=target)
+    # Outermost first: its taps are whole contiguous rows, and a stride leaves less for the axes where they are not.
+    for axis, along in _passes(plan):
+        best = _start(x, axis, along, along.whole)
+        for step in along.steps:
+            if step is not along.whole:
+                _, outputs, inputs = step
+                target = best[_at(axis, outputs)]
+                np.maximum(target, x[_at(axis, inputs)], out=target)
         x = best
     return x
+
+
+def _start(x: Array, axis: int, along: _Pass, whole: tuple[int, slice, slice] | None) -> Array:
+    """For each output, the element at the tap of ``whole``, or at its own first tap: an array to find maxima in."""
+    return x.take(along.first, axis) if whole is None else x[_at(axis, whole[2])].copy()
 
 
 def _values_and_codes(x: Array, plan: _Plan) -> tuple[Array, Array]:
     """Maxima, and the code of the tap that each lies at.
 
-    Codes grow in row-major order of the window. Taps are tried in that order and only a greater one replaces what was
-    found, so the first of equals stays; and since its code is the greatest so far, no masked copy is needed.
+    Innermost axis first, so that codes grow in row-major order of the window. Taps are tried in that order and only a
+    greater one replaces what was found, so the first of equals stays; and since its code is the greatest so far, no
+    masked copy is needed.
     """
     greater = _greater_or_first_nan if x.dtype.kind == "f" and np.isnan(x).any() else np.greater
     code = np.zeros(x.shape, plan.code_dtype)
-    for axis, along in _innermost_first(plan):
+    for axis, along in reversed(_passes(plan)):
         radix = plan.code_dtype.type(plan.radices[axis - 1])
-        best = x.take(along.first, axis)
-        best_code = code.take(along.first, axis)
+        whole = along.whole if along.steps[:1] == (along.whole,) else None  # an earlier tap would have to win ties
+        best = _start(x, axis, along, whole)
+        best_code = _start(code, axis, along, whole)
         best_code += _along(axis, along.first_code, x.ndim).astype(plan.code_dtype) * radix
         for tap, outputs, inputs in along.steps:
             target, target_code = best[_at(axis, outputs)], best_code[_at(axis, outputs)]
@@ -196,9 +208,9 @@ def _greater_or_first_nan(candidate: Array, current: Array) -> Array:
     return (candidate > current) | (np.isnan(candidate) & ~np.isnan(current))
 
 
-def _innermost_first(plan: _Plan) -> Iterator[tuple[int, _Pass]]:
-    passes = [(axis, along) for axis, along in enumerate(plan.passes, start=1) if not along.is_copy]
-    return reversed(passes)
+def _passes(plan: _Plan) -> list[tuple[int, _Pass]]:
+    """The passes that change anything, outermost axis first, with the axis of a block that each is along."""
+    return [(axis, along) for axis, along in enumerate(plan.passes, start=1) if not along.is_copy]
 
 
 def _at(axis: int, key: slice | Array) -> tuple[Any, ...]:

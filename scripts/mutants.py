@@ -63,7 +63,7 @@ MUTANTS = [
     ("kernel", "code[_at(axis, inputs)] + plan", "0 * code[_at(axis, inputs)] + plan"),
     ("kernel", "candidate_code *= greater(candidate, target)", "greater(candidate, target)"),
     ("kernel", "np.maximum(target, x[_at(axis, inputs)], out=target)", "np.fmax(target, x[_at(axis, inputs)], out=target)"),
-    ("kernel", "return reversed(passes)", "return iter(passes)"),
+    ("kernel", "in reversed(_passes(plan)):", "in _passes(plan):"),
     ("kernel", "np.where(np.signbit(x), -magnitude, magnitude)", "np.where(np.signbit(x), -magnitude - 1, magnitude)"),
     ("kernel", "keys[magnitude > _INFINITY_BITS] = _MAGNITUDE_BITS", "pass"),
     ("kernel", "np.where(keys < 0, magnitude | np.int16(-0x8000), magnitude)", "magnitude"),

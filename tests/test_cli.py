@@ -45,6 +45,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("double.npy", np.zeros((1, 1, 4)))
     np.save("flat.npy", np.zeros(4, np.float32))
     np.save("long.npy", np.zeros((1, 1, 5), np.float32))
+    onnx.save(onnx.parser.parse_model(relu.replace("[2]", "[N, 2]")), "labels.onnx")
+    np.savez("labels.npz", X=np.eye(2, dtype=np.float32)[[0, 1, 1]], label=np.array([[0], [1], [0]]))
+    onnx.save(onnx.parser.parse_model(relu.replace("[2]", "[N, 2]")), "scores.onnx")
+    np.savez("scores.npz", X=np.eye(2, dtype=np.float32), label=np.array([0.0, 1.0]))
+    onnx.save(onnx.parser.parse_model(relu), "extra.onnx")
+    np.savez("extra.npz", X=np.zeros(2, np.float32), y=np.zeros(2))
+    onnx.save(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4]), "self.pb")
+    onnx.save(onnx.parser.parse_model(relu.replace("[2]", "[4000000, 4000000]")), "huge.onnx")
+    onnx.save(onnx.parser.parse_model(add.replace("add (", "two (").replace("N, ", "1, ")), "two.onnx")
+    np.save("two.npy", np.zeros((1, 1, 4), np.float32))  # no sample: the model has two inputs
+    local = """
+        <ir_version: 8, opset_import: ["": 13, "local": 1]>
+        main (float[1, 1, 8] x) => (float[1, 1, M] y) { y = local.pool(x) }
+        <domain: "local", opset_import: ["": 13]> pool (p) => (q) { [pool1] q = MaxPool <kernel_shape = [2]> (p) }
+    """
+    onnx.save(onnx.parser.parse_model(local), "local.onnx")
     return tmp_path
 
 
@@ -89,6 +105,14 @@ GOOD: list[tuple[str, str, list[str]]] = [
         "inspect add.onnx",
         [r"in graph 'add':", r"'pool1' +12 \(opset 12\) +float +kernel_shape=2", "may lose NaN"],
     ),
+    ("labels in a column", "run labels.onnx", ["input: sample labels.npz", r"\(3, 2\)", r"2 of 3 right \(66.7%\)\n"]),
+    ("labels that are no integers", "run scores.onnx", ["input: sample scores.npz", r"\(2, 2\) [^%]*nothing was conv"]),
+    ("a model is no sample of itself", "run self.pb", ["input: random data, seed 0", "1 MaxPool node converted"]),
+    ("no .npy for two inputs", "run two.onnx", [r"input: random data, seed 0 \(a float32 .*, b float32"]),
+    ("inspect a function", "inspect local.onnx", ["in function 'pool':", r"'pool1' +12 \(opset 13\)", "may lose NaN"]),
+    ("inspect --help", "inspect --help", ["examples:", "Y declared"]),
+    ("convert --help", "convert --help", ["example:", "register"]),
+    ("restore --help", "restore --help", ["example:"]),
     ("inspect nothing", "inspect relu.onnx", ["no MaxPool node in this model"]),
     ("convert", "convert add.onnx c.onnx", ["in graph 'add':", r"'pool1' +float +kernel_shape=2 +no", "wrote c.onnx"]),
     ("convert nothing", "convert relu.onnx c.onnx", ["nothing was converted", "wrote c.onnx"]),
@@ -185,7 +209,33 @@ BAD: list[tuple[str, str, int, str]] = [
         1,
         r"maxpool-ort: error: --output y.npy: the model has 2 outputs, which only a .npz file can hold",
     ),
-    ("seed", "run pool.onnx --seed x", 2, r"maxpool-ort run: error: argument --seed: invalid int value: 'x'"),
+    (
+        "data given twice",
+        "run add.onnx --input a=a.npy --input a=a.npy",
+        1,
+        r"maxpool-ort: error: --input a=a.npy: data for 'a' was given before; give one file for each input",
+    ),
+    (
+        "sample that does not fit",
+        "run extra.onnx",
+        1,
+        r"maxpool-ort: error: sample extra.npz: input 'y': the model has no such input, only 'X'; give other data .*",
+    ),
+    (
+        "output over an input",
+        "run add.onnx --input a=a.npy --input b=b.npz --output ./b.npz",
+        1,
+        r"maxpool-ort: error: --output ./b.npz: this file is read by the same run; write to another one",
+    ),
+    (
+        "output over the sample",
+        "run labels.onnx --output labels.npz",
+        1,
+        r"maxpool-ort: error: --output labels.npz: this file is read by the same run; write to another one",
+    ),
+    ("too large", "run huge.onnx", 1, r"maxpool-ort: error: out of memory: Unable to allocate .*"),
+    ("negative seed", "run pool.onnx --seed -1", 2, r"maxpool-ort run: error: argument --seed: must be >= 0, got -1"),
+    ("seed", "run pool.onnx --seed x", 2, r"maxpool-ort run: error: argument --seed: invalid _seed value: 'x'"),
 ]
 
 
@@ -257,6 +307,38 @@ def test_inspect_json(capsys: pytest.CaptureFixture[str]) -> None:
     (node,) = json.loads(capsys.readouterr().out)["maxpool"]
     assert (node["declared_dims"], node["true_dims"]) == (["N", 1, 6, 7], ["N", 1, 6, 6])
     assert node["built_in_differs"] == []
+
+
+def test_any_output_name_can_be_written() -> None:
+    """Outputs may bear the names of np.savez's own arguments."""
+    model = '<ir_version: 7, opset_import: ["": 12]> g (float[2] X) => (float[2] file) { file = Relu(X) }'
+    onnx.save(onnx.parser.parse_model(model), "file.onnx")
+    assert cli.main(["run", "file.onnx", "--output", "file-out.npz"]) == 0
+    with np.load("file-out.npz") as written:
+        assert list(written) == ["file"]
+
+
+def test_refused_output_leaves_the_input_alone() -> None:
+    """--output over an input does not touch it."""
+    before = Path("labels.npz").read_bytes()
+    assert cli.main(["run", "labels.onnx", "--output", "labels.npz"]) == 1
+    assert Path("labels.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "convert"])
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_tables_fit_a_terminal(
+    command: str, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables wrap at the width of a terminal and lose nothing; attributes stay whole from 80 columns on."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(cli, "_PIPED_WIDTH", width)
+    assert cli.main([command, "models/digits.onnx", *(["c.onnx"] if command == "convert" else [])]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= width
+    assert width < 80 or all(word in printed for word in ("kernel_shape=3,3", "pads=1,1,1,1", "strides=2,2"))
+    assert "\u2026" not in printed  # the ellipsis of what is cut off
 
 
 def test_outputs_without_numbers(capsys: pytest.CaptureFixture[str]) -> None:
