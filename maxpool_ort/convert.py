@@ -19,6 +19,7 @@ from maxpool_ort.graphs import (
     TensorType,
     all_names,
     dangling_names,
+    is_inference_sound,
     is_maxpool,
     opset_of,
     refusing_other_encodings,
@@ -152,6 +153,9 @@ class _Converter:
         self.copied_dims: dict[int, str] = {}
         """For each rank that a guard was needed for, the tensor that says which dimensions it copies: all."""
         self.opset = opset_of(model)
+        self.is_inference_sound = is_inference_sound(model)
+        self.inputs = {value.name for value in model.graph.input}
+        """Their sizes hold in any case: ONNX Runtime refuses a run with others."""
 
     def fresh(self, hint: str) -> str:
         """A name that nothing in the model has yet."""
@@ -204,7 +208,8 @@ class _Converter:
         if x is None or not x.element_type:
             self.skip_nodes([node], where, "the element type of X is not known from the graph")
             return [node]
-        can_fail = x.dims is None or not all(isinstance(dim, int) for dim in x.dims[2:])
+        is_static = x.dims is not None and all(isinstance(dim, int) for dim in x.dims[2:])
+        can_fail = not (is_static and (self.is_inference_sound or node.input[0] in self.inputs))
         if x.dims is not None:
             try:
                 attributes.output_dims(x.dims)

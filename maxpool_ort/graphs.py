@@ -1,6 +1,6 @@
 """What a model says about its nodes and tensors: element types and dimensions, bodies of control flow, names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ __all__ = [
     "TensorType",
     "all_names",
     "dangling_names",
+    "is_inference_sound",
     "is_maxpool",
     "maxpool_nodes",
     "opset_of",
@@ -115,6 +116,25 @@ def dangling_names(graph: GraphProto) -> set[str]:
 def is_maxpool(node: NodeProto) -> bool:
     """Whether a node is a MaxPool, standard or ours."""
     return (node.op_type == OP_TYPE and node.domain in ONNX_DOMAINS) or node.domain == DOMAIN
+
+
+def is_inference_sound(model: ModelProto) -> bool:
+    """Whether sizes that onnx infers can be relied on: none are declared that may be wrong, and no node rounds up.
+
+    Up to opset 21 onnx infers one output too many for some pools with ceil_mode or VALID, and all that comes behind
+    them is wrong too.
+    """
+
+    def is_sound(nodes: Iterable[NodeProto]) -> bool:
+        return not any(
+            (attribute.name == "ceil_mode" and attribute.i)
+            or (attribute.name == "auto_pad" and attribute.s == b"VALID")
+            for node in nodes
+            for attribute in node.attribute
+        ) and all(not body.value_info and is_sound(body.node) for node in nodes for _, body in subgraphs(node))
+
+    functions = all(is_sound(function.node) for function in model.functions)
+    return functions and not model.graph.value_info and is_sound(model.graph.node)
 
 
 def opset_of(model: ModelProto) -> int:

@@ -2,7 +2,8 @@
 
 Run from the repository root, in the environment of the tests::
 
-    python scripts/mutants.py
+    python scripts/mutants.py            # all, about ten minutes
+    python scripts/mutants.py kernel     # those of one module
 
 Each mutant is a copy of the package with one expression changed, on which the tests of the operator run until the first
 failure. Exits with 1 if one survives. The table is made by hand: the changes that a slip of the pen would make.
@@ -62,6 +63,8 @@ MUTANTS = [
     ("kernel", "(np.isnan(candidate) & ~np.isnan(current))", "np.isnan(candidate)"),
     ("kernel", "code[_at(axis, inputs)] + plan", "0 * code[_at(axis, inputs)] + plan"),
     ("kernel", "candidate_code *= greater(candidate, target)", "greater(candidate, target)"),
+    ("kernel", "if along.steps[:1] == (along.whole,) else None", "if True else None"),
+    ("kernel", "if step is not along.whole:", "if step is along.whole:"),
     ("kernel", "np.maximum(target, x[_at(axis, inputs)], out=target)", "np.fmax(target, x[_at(axis, inputs)], out=target)"),
     ("kernel", "in reversed(_passes(plan)):", "in _passes(plan):"),
     ("kernel", "np.where(np.signbit(x), -magnitude, magnitude)", "np.where(np.signbit(x), -magnitude - 1, magnitude)"),
@@ -88,14 +91,15 @@ def survives(module: str, old: str, new: str, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Try every mutant; 1 if one survives."""
+    """Try every mutant, or those of the modules that are named; 1 if one survives."""
+    chosen = [mutant for mutant in MUTANTS if len(sys.argv) == 1 or mutant[0] in sys.argv[1:]]
     alive = 0
-    for number, (module, old, new) in enumerate(MUTANTS, start=1):
+    for number, (module, old, new) in enumerate(chosen, start=1):
         with tempfile.TemporaryDirectory() as folder:
             lives = survives(module, old, new, Path(folder) / "copy")
         alive += lives
         print(f"{number:3} {'SURVIVED' if lives else 'killed  '} {module}: {old.strip()} -> {new.strip()}", flush=True)
-    print(f"{len(MUTANTS) - alive} of {len(MUTANTS)} killed")
+    print(f"{len(chosen) - alive} of {len(chosen)} killed")
     return 1 if alive else 0
 
 

@@ -269,6 +269,41 @@ def test_left(text: str, said: str) -> None:
     assert done.model == parse_model(text)
 
 
+# (id, body of a graph from X (1, 1, 12) to Y, which node stands unguarded)
+TRUST = [
+    ("an input's size", "Y = MaxPool <kernel_shape = [8]> (X)", [False]),
+    ("an inferred size", "Z = Relu (X) Y = MaxPool <kernel_shape = [8]> (Z)", [False]),
+    (
+        "behind ceil_mode",
+        "Z = MaxPool <kernel_shape = [1], strides = [2], ceil_mode = 1> (X) Y = MaxPool <kernel_shape = [8]> (Z)",
+        [False, True],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "guarded"), [row[1:] for row in TRUST], ids=[row[0] for row in TRUST])
+def test_sizes_that_may_be_wrong_are_no_proof(body: str, guarded: list[bool]) -> None:
+    """Where onnx's inference, or a declaration, may be wrong, a guard stands, and no wrong output passes."""
+    model = parse_model(
+        f'<ir_version: 7, opset_import: ["": 12]> main (float[1, 1, 12] X) => (float[1, 1, L] Y) {{ {body} }}'
+    )
+    converted = convert(model)
+    assert [node.is_guarded for node in converted.converted] == guarded
+    options = onnxruntime.SessionOptions()
+    mp.register(options)
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 12)
+    plain = onnxruntime.InferenceSession(converted.model.SerializeToString(), options)
+    if any(guarded):  # 6 elements and a window of 8
+        with pytest.raises(Exception, match="maxpool_ort/Y/guard"):
+            plain.run(None, {"X": x})
+        with pytest.raises(mp.InvalidShapeError, match="spatial axis D1 must be >= 0, got -1"):
+            mp.InferenceSession(model).run(None, {"X": x})
+    else:
+        assert plain.run(None, {"X": x})[0].shape == (1, 1, 5)
+    model.graph.value_info.append(helper.make_tensor_value_info("Z", TensorProto.FLOAT, [1, 1, 99]))
+    assert mp.convert_model(model).converted[-1].is_guarded == ("Relu" in body or any(guarded))
+
+
 def test_a_newer_maxpool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that came after this package may mean something else, so it is not touched."""
     monkeypatch.setattr(mp.convert, "NEWEST_VERSION", 11)
