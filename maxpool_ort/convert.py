@@ -21,6 +21,7 @@ from maxpool_ort.graphs import (
     dangling_names,
     is_inference_sound,
     is_maxpool,
+    maxpool_nodes,
     opset_of,
     refusing_other_encodings,
     subgraphs,
@@ -194,8 +195,10 @@ class _Converter:
             wire.attributes_of(node)
             self.skip_nodes([node], where, "runs our operator already")
             return [node]
-        if not self.opset:
-            raise InvalidModelError(f"{describe(node)}: the model must import a version of ONNX's operators, got none")
+        if not 0 < self.opset < 2**31:  # beyond, onnx cannot look it up
+            raise InvalidModelError(
+                f"{describe(node)}: the model must import a version of ONNX's operators, got {self.opset or 'none'}"
+            )
         version = defs.get_schema(OP_TYPE, self.opset).since_version
         if version > NEWEST_VERSION:
             self.skip_nodes(
@@ -217,7 +220,7 @@ class _Converter:
                 raise InvalidShapeError(f"{describe(node)}: {error}") from error
         self.converted.append(
             ConvertedNode(
-                describe(node), where, attributes, type_name(x.element_type), x.dims, len(node.output) > 1, can_fail
+                describe(node), where, attributes, type_name(x.element_type), x.dims, any(node.output[1:]), can_fail
             )
         )
         return self.replacement(
@@ -286,41 +289,55 @@ def restore_model(model: ModelProto) -> ModelProto:
     """
     result = ModelProto()
     result.CopyFrom(model)
-    _restore_graph(result.graph)
+    if all(node.domain != DOMAIN for node, _, _ in maxpool_nodes(result.graph, "")):
+        return result
+    helpers: set[str] = set()
+    _restore_graph(result.graph, helpers)
+    _remove_nodes(result.graph, helpers)
+    lost = dangling_names(result.graph)
+    if lost:
+        raise InvalidModelError(
+            f"the model cannot be restored: nodes that convert had put in are gone, and with them what makes "
+            f"{', '.join(sorted(map(repr, lost)))}; restore the model as convert wrote it"
+        )
     imports = [i for i in result.opset_import if i.domain != DOMAIN]
-    if len(imports) < len(result.opset_import):
-        lost = dangling_names(result.graph)
-        if lost:
-            raise InvalidModelError(
-                f"the model cannot be restored: nodes that convert had put in are gone, and with them what makes "
-                f"{', '.join(map(repr, sorted(lost)))}; restore the model as convert wrote it"
-            )
     del result.opset_import[:]
     result.opset_import.extend(imports)
     return result
 
 
-def _restore_graph(graph: GraphProto) -> None:
+def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
+    """Put the standard nodes back; add to ``helpers`` the names of the nodes that stood around ours, and only those."""
     # A helper before a node of ours is named by the tensor that it makes, one behind it by the tensor that it takes.
-    helpers = [node for node in graph.node if node.name.startswith(HELPER_PREFIX)]
-    before = {node.output[0]: node.input[0] for node in helpers if node.input and node.name == node.output[0]}
-    after = {node.input[0]: node.output[0] for node in helpers if node.input and node.name == node.input[0]}
-    nodes: list[NodeProto] = []
+    named = [node for node in graph.node if node.name.startswith(HELPER_PREFIX) and node.input and node.output]
+    before = {node.name: node for node in named if node.name == node.output[0]}
+    after = {node.name: node for node in named if node.name == node.input[0]}
     for node in graph.node:
         for _, body in subgraphs(node):
-            _restore_graph(body)
+            _restore_graph(body, helpers)
         if node.domain == DOMAIN:
             wire.attributes_of(node)
             standard = make_node_before_pyop(node)
-            standard.input[0] = before.get(node.input[0], node.input[0])
+            for number, name in enumerate(node.input):
+                if name in before:
+                    helpers.add(name)
+                    standard.input[number] = before[name].input[0]
             for number, output in enumerate(node.output):
-                behind_guard = after.get(output, output)
-                standard.output[number] = after.get(behind_guard, behind_guard)
-            nodes.append(standard)
-        elif not node.name.startswith(HELPER_PREFIX):
-            nodes.append(node)
+                name = output
+                while name in after and name not in helpers:  # at most a guard and a Cast
+                    helpers.update((name, *after[name].input[1:]))  # the guard's Constant bears the name of its output
+                    name = after[name].output[0]
+                standard.output[number] = name
+            node.CopyFrom(standard)
+
+
+def _remove_nodes(graph: GraphProto, names: set[str]) -> None:
+    kept = [node for node in graph.node if node.name not in names]
+    for node in kept:
+        for _, body in subgraphs(node):
+            _remove_nodes(body, names)
     del graph.node[:]
-    graph.node.extend(nodes)
+    graph.node.extend(kept)
 
 
 def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: str = "all") -> Conversion:

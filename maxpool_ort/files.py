@@ -1,6 +1,7 @@
 """Model files: read without their external data, written whole or not at all."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 import os
 from pathlib import Path
 from secrets import token_hex
@@ -64,12 +65,25 @@ def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Let ``write`` fill a file so that at any moment ``path`` is what it was or the whole new file.
 
+    A link stays one, and what it points to is replaced. A device or a pipe is written to, never replaced.
+
     Raises
     ------
     OSError
         If the file cannot be written; nothing is left behind.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:  # fails for a folder
+                write(file)
+        else:
+            _replace(target, write)
+    except OSError as error:  # name the file that was asked for
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _replace(target: Path, write: Callable[[BinaryIO], object]) -> None:
     new = target.with_name(f".{target.name}.{token_hex(4)}")
     try:
         with new.open("xb") as file:
@@ -77,10 +91,9 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         if target.exists():
             shutil.copymode(target, new)
         new.replace(target)
-    except OSError as error:  # name the file that was asked for
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
     finally:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not there: either it is the target now, or it could not be made
+            new.unlink()
 
 
 def has_external_data(model: ModelProto) -> bool:

@@ -1,6 +1,6 @@
 """What a model says about its nodes and tensors: element types and dimensions, bodies of control flow, names."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -119,22 +119,25 @@ def is_maxpool(node: NodeProto) -> bool:
 
 
 def is_inference_sound(model: ModelProto) -> bool:
-    """Whether sizes that onnx infers can be relied on: none are declared that may be wrong, and no node rounds up.
+    """Whether sizes that onnx infers follow from those of the graph's inputs alone, and rightly.
 
-    Up to opset 21 onnx infers one output too many for some pools with ceil_mode or VALID, and all that comes behind
-    them is wrong too.
+    Declared sizes may be wrong: those in value_info, of outputs that other nodes use, and in bodies of control flow. Up
+    to opset 21 onnx infers one output too many for some pools with ceil_mode or VALID.
     """
+    used = {name for node in model.graph.node for name in node.input}
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    return not (
+        model.graph.value_info
+        or any(output.name in used for output in model.graph.output)
+        or any(True for node in nodes for _ in subgraphs(node))
+        or any(_rounds_up(attribute) for node in nodes for attribute in node.attribute)
+    )
 
-    def is_sound(nodes: Iterable[NodeProto]) -> bool:
-        return not any(
-            (attribute.name == "ceil_mode" and attribute.i)
-            or (attribute.name == "auto_pad" and attribute.s == b"VALID")
-            for node in nodes
-            for attribute in node.attribute
-        ) and all(not body.value_info and is_sound(body.node) for node in nodes for _, body in subgraphs(node))
 
-    functions = all(is_sound(function.node) for function in model.functions)
-    return functions and not model.graph.value_info and is_sound(model.graph.node)
+def _rounds_up(attribute: AttributeProto) -> bool:
+    return (attribute.name == "ceil_mode" and attribute.i != 0) or (
+        attribute.name == "auto_pad" and attribute.s == b"VALID"
+    )
 
 
 def opset_of(model: ModelProto) -> int:

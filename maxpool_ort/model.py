@@ -170,12 +170,12 @@ def make_pyop_node(node: NodeProto, attributes: MaxPoolAttributes) -> NodeProto:
 
 def make_node_before_pyop(ours: NodeProto) -> NodeProto:
     """The inverse of ``make_pyop_node``."""
-    carried = {attribute.name: helper.get_attribute_value(attribute) for attribute in ours.attribute}
+    carried = {attribute.name: attribute for attribute in ours.attribute}
     node = wire.strip(ours)
     node.op_type = OP_TYPE
     node.ClearField("domain")
     if wire.DOMAIN in carried:
-        node.domain = carried[wire.DOMAIN].decode()
+        node.domain = carried[wire.DOMAIN].s.decode()
     if wire.EMPTY_INDICES in carried:
         node.output.append("")
     return node

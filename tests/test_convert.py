@@ -7,11 +7,12 @@ import warnings
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper
 import onnx.backend.test.loader
 from onnx.parser import parse_model
 import onnxruntime
 import pytest
+from subprocesses import printed
 
 import maxpool_ort as mp
 
@@ -34,15 +35,18 @@ def convert(model: onnx.ModelProto) -> mp.Conversion:
 
 
 def run_both(model: onnx.ModelProto, feed: dict[str, np.ndarray], calls: int) -> list[np.ndarray]:
-    """Run as it is and converted; outputs are equal, and our operator was called that often."""
+    """Run as it is, and converted in a session of either kind; outputs are equal, our operator was called that often."""
     theirs = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
-    session = mp.InferenceSession(model)
-    with mp.record_calls() as recorded:
-        ours = session.run(None, feed)
-    assert len(recorded) == calls
-    for got, expected in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(got, expected)
-    return ours
+    options = onnxruntime.SessionOptions()
+    mp.register(options)
+    converted = mp.convert_model(model).model.SerializeToString()
+    for session in (mp.InferenceSession(model), onnxruntime.InferenceSession(converted, options)):
+        with mp.record_calls() as recorded:
+            ours = session.run(None, feed)
+        assert len(recorded) == calls
+        for got, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(got, expected)
+    return theirs
 
 
 def one_node(
@@ -68,6 +72,11 @@ def test_opsets(opset: int, shape: tuple[Any, ...]) -> None:
     run_both(model, {"X": X}, 1)
 
 
+def test_the_newest_opset() -> None:
+    """The newest operator set that onnx knows, which onnxruntime may be too old to run."""
+    assert convert(one_node(defs.onnx_opset_version(), mp.make_maxpool_node([2, 2]))).converted
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sixteen_bits(dtype: str) -> None:
     """16-bit floats go through Casts, which change no value: all of them are tried, and NaN comes first."""
@@ -85,7 +94,10 @@ def test_sixteen_bits(dtype: str) -> None:
     model.graph.output[0].CopyFrom(y_float)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    y, indices = mp.InferenceSession(model, options).run(None, {})
+    session = mp.InferenceSession(model, options)
+    with mp.record_calls() as calls:
+        y, indices = session.run(None, {})
+    assert len(calls) == 1
     values = (
         bits.view(np.float16).astype(np.float32)
         if dtype == "float16"
@@ -174,6 +186,132 @@ def test_bodies(kind: str) -> None:
     run_both(model, {**feed, "X": X}, calls)
 
 
+@pytest.mark.parametrize("session", ["mp.InferenceSession(model)", "plain(mp.convert_model(model).model, options)"])
+def test_a_failure_in_a_body(session: str) -> None:
+    """A window that outgrows its input in the third round of a Loop ends the run, not the process; the next is right."""
+    code = """
+        import sys
+        import numpy as np, onnx.parser, onnxruntime, maxpool_ort as mp
+        onnxruntime.set_default_logger_severity(4)
+        options = onnxruntime.SessionOptions()
+        mp.register(options)
+        def plain(model, options):
+            return onnxruntime.InferenceSession(model.SerializeToString(), options)
+        model = onnx.parser.parse_model('''
+            <ir_version: 8, opset_import: ["": 13]>
+            main (int64 count, bool go, float[1, 1, L] X) => (float[1, 1, l] Y) {
+                Y = Loop (count, go, X) <
+                    body = body (int64 i, bool ok, float[1, 1, a] x) => (bool on, float[1, 1, b] y) {
+                        on = Identity (ok)
+                        [pool1] y = MaxPool <kernel_shape = [3]> (x)
+                    }
+                >
+            }
+        ''')
+        session = eval(sys.argv[1])
+        feed = {"go": np.array(True), "X": np.array([[[1, 5, 2, 3]]], np.float32)}
+        for count in (1, 3, 1):
+            try:
+                print(session.run(None, {**feed, "count": np.array(count)})[0].tolist())
+            except Exception as error:
+                print(type(error).__name__, str(error).replace("\\n", " "))
+    """
+    before, failed, after = printed(code, session).splitlines()
+    assert before == after == "[[[5.0, 5.0]]]"
+    if session.startswith("mp."):
+        assert failed.startswith(
+            "InvalidShapeError MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -2"
+        )
+        assert "(X: float32 (1, 1, 0); kernel_shape=3;" in failed
+    else:
+        assert re.match(r"RuntimeException|Fail|InvalidArgument", failed)
+        assert "maxpool_ort/y/guard" in failed
+
+
+# (id, model, feed, why the declared or inferred shape of Z is not what it is in the run)
+WRONG_SHAPES: list[tuple[str, str, dict[str, np.ndarray], str]] = [
+    (
+        "value_info",
+        """main (float[n] v, int64[3] s) => (float[a, b, c] Y) <float[1, 1, 9] Z> {
+            Z = Reshape (v, s)
+            [pool1] Y = MaxPool <kernel_shape = [3]> (Z)
+        }""",
+        {"v": np.zeros(1, np.float32), "s": np.array([1, 1, 1])},
+        "the model declares a size that nothing holds it to",
+    ),
+    (
+        "input of a body",
+        """main (float[n] v, int64[3] s, int64 count, bool go) => (float[a, b, c] Y) {
+            X = Reshape (v, s)
+            last, Y = Loop (count, go, X) <
+                body = body (int64 i, bool ok, float[1, 1, 9] Z) => (bool on, float[1, 1, 9] same, float[a, b, d] y) {
+                    on = Identity (ok)
+                    same = Identity (Z)
+                    [pool1] y = MaxPool <kernel_shape = [3]> (Z)
+                }
+            >
+        }""",
+        {"v": np.zeros(1, np.float32), "s": np.array([1, 1, 1]), "count": np.array(1), "go": np.array(True)},
+        "onnxruntime checks what is fed to the main graph only",
+    ),
+    (
+        "ceil_mode",
+        """main (float[1, 1, 12] X) => (float[1, 1, c] Y) {
+            Z = MaxPool <kernel_shape = [1], strides = [2], ceil_mode = 1> (X)
+            [pool1] Y = MaxPool <kernel_shape = [8]> (Z)
+        }""",
+        {"X": np.zeros((1, 1, 12), np.float32)},
+        "onnx infers 7 where the size is 6 (onnx/onnx#5711)",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "feed", "why"), [row[1:] for row in WRONG_SHAPES], ids=[row[0] for row in WRONG_SHAPES]
+)
+def test_wrong_static_shapes(text: str, feed: dict[str, np.ndarray], why: str) -> None:
+    """A static shape that turns out wrong in the run is our error in a session of ours, guard or no guard."""
+    session = mp.InferenceSession(parse_model(f'<ir_version: 7, opset_import: ["": 12]> {text}'))
+    with pytest.raises(mp.InvalidShapeError, match="MaxPool 'pool1': output size of spatial axis D1 must be >= 0"):
+        session.run(None, feed)
+    if "v" in feed:
+        good = {**feed, "v": np.arange(9, dtype=np.float32), "s": np.array([1, 1, 9])}
+        assert session.run(None, good)[-1].ravel().tolist() == list(range(2, 9)), why
+
+
+# (id, name of X, of Y, of the MaxPool, of the Relu behind it): all start as the names that a conversion gives
+OUR_PREFIX = [
+    ("X", "maxpool_ort/x", "y", "", ""),
+    ("Y", "x", "maxpool_ort/y", "", ""),
+    ("X like a Cast", "maxpool_ort/x/cast", "x", "", ""),
+    ("X like a guard", "maxpool_ort/y/guard", "y", "", ""),
+    ("Y like a Cast", "x", "maxpool_ort/x/cast", "", ""),
+    ("MaxPool", "x", "y", "maxpool_ort/pool1", ""),
+    ("other node", "x", "y", "", "maxpool_ort/relu"),
+    ("other node like a guard", "x", "y", "", "maxpool_ort/y/guard"),
+    ("other node like a Constant", "x", "y", "", "maxpool_ort/copied_dims/3"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+@pytest.mark.parametrize(
+    ("x", "y", "pool", "relu"), [row[1:] for row in OUR_PREFIX], ids=[row[0] for row in OUR_PREFIX]
+)
+def test_names_with_our_prefix(x: str, y: str, pool: str, relu: str, dtype: str) -> None:
+    """A model's own nodes and tensors may be called as a conversion's: none is lost on the way back."""
+    model = parse_model(f"""
+        <ir_version: 7, opset_import: ["": 12]>
+        main ({dtype}[1, 1, L] X) => ({dtype}[1, 1, l] Z) {{ Y = MaxPool <kernel_shape = [2]> (X)
+            Z = Relu (Y) }}
+    """)
+    model.graph.input[0].name = model.graph.node[0].input[0] = x
+    model.graph.node[0].output[0] = model.graph.node[1].input[0] = y
+    model.graph.node[0].name, model.graph.node[1].name = pool, relu
+    convert(model)
+    values = np.array([[[1, 3, 2]]], np.float16 if dtype == "float16" else np.float32)
+    assert mp.InferenceSession(model).run(None, {x: values})[0].tolist() == [[[3, 3]]]
+
+
 def test_names() -> None:
     """Whatever names a model has: they stay, and new ones are none of them, in no scope."""
     model = parse_model(
@@ -215,6 +353,7 @@ def test_everything_else_stays() -> None:
     for part in ("doc_string", "producer_name", "metadata_props", "ir_version"):
         assert getattr(changed, part) == getattr(model, part)
     assert changed.graph.node[0].doc_string == "a node"
+    assert [node.has_indices for node in convert(model).converted] == [False]
     run_both(model, {"X": X}, 1)
 
 
@@ -304,6 +443,34 @@ def test_sizes_that_may_be_wrong_are_no_proof(body: str, guarded: list[bool]) ->
     assert mp.convert_model(model).converted[-1].is_guarded == ("Relu" in body or any(guarded))
 
 
+def test_declared_sizes_that_are_wrong_are_no_proof() -> None:
+    """Sizes that are declared for a body's input, or for an output that another node uses, may be wrong too."""
+    loop = parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        main (int64 count, bool go, float[1, 1, L] X) => (float[1, 1, l] Y) {
+            Y = Loop (count, go, X) <
+                body = body (int64 i, bool ok, float[1, 1, 9] x) => (bool on, float[1, 1, 7] y) {
+                    on = Identity (ok)
+                    y = MaxPool <kernel_shape = [3]> (x)
+                }
+            >
+        }
+    """)
+    output = parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        main (float[1, 1, L] X) => (float[1, 1, 9] Z, float[1, 1, l] Y) { Z = Relu (X) Y = MaxPool <kernel_shape = [3]> (Z) }
+    """)
+    short = np.zeros((1, 1, 1), np.float32)
+    options = onnxruntime.SessionOptions()
+    mp.register(options)
+    for model, feed in ((loop, {"count": np.array(1), "go": np.array(True)}), (output, {})):
+        done = convert(model)
+        assert [node.is_guarded for node in done.converted] == [True]
+        plain = onnxruntime.InferenceSession(done.model.SerializeToString(), options)
+        with pytest.raises(Exception, match=r"maxpool_ort/[yY]/guard"):
+            plain.run(None, {**feed, "X": short})
+
+
 def test_a_newer_maxpool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that came after this package may mean something else, so it is not touched."""
     monkeypatch.setattr(mp.convert, "NEWEST_VERSION", 11)
@@ -353,6 +520,13 @@ INVALID: list[tuple[str, onnx.ModelProto, type[Exception], str]] = [
     ("missing", edited(lambda m: m.graph.node[0].attribute.pop()), mp.InvalidAttributeError, "MaxPool 'pool1': kernel_shape is required, and is missing"),
     ("no input", edited(lambda m: m.graph.node[0].input.pop()), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-12 (opset 12) takes 1 input, X, got []"),
     ("type", edited(set_types(TensorProto.INT32)), mp.UnsupportedTypeError, "MaxPool 'pool1': MaxPool-12 (opset 12) takes X of type tensor(double), tensor(float), tensor(float16), tensor(int8), tensor(uint8), got tensor(int32)"),
+    ("unknown attribute", edited(lambda m: m.graph.node[0].attribute.append(helper.make_attribute("ceil", 1))), mp.InvalidAttributeError, "MaxPool 'pool1': unknown attribute 'ceil'; MaxPool-12 has auto_pad, ceil_mode, dilations"),
+    ("strides", edited(lambda m: m.graph.node[0].attribute.append(helper.make_attribute("strides", [1, 2]))), mp.InvalidAttributeError, "MaxPool 'pool1': strides must have 1 entries, one per spatial axis, got 2: (1, 2)"),
+    ("newer attribute", edited(lambda m: setattr(m.opset_import[0], "version", 8), ceil_mode=1), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-8 (opset 8) has no attribute 'ceil_mode', only "),
+    ("absent input", edited(lambda m: m.graph.node[0].input.__setitem__(0, "")), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-12 (opset 12) takes 1 input, X, got ['']"),
+    ("no output", edited(lambda m: m.graph.node[0].output.pop()), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-12 (opset 12) puts out Y or Y and Indices, got []"),
+    ("negative opset", edited(lambda m: setattr(m.opset_import[0], "version", -1)), mp.InvalidModelError, "MaxPool 'pool1': the model must import a version of ONNX's operators, got -1"),
+    ("huge opset", edited(lambda m: setattr(m.opset_import[0], "version", 10**12)), mp.InvalidModelError, "MaxPool 'pool1': the model must import a version of ONNX's operators, got 1000000000000"),
     ("opset", edited(lambda m: m.opset_import.pop()), mp.InvalidModelError, "MaxPool 'pool1': the model must import a version of ONNX's operators, got none"),
     ("size", edited(lambda m: m.graph.input[0].type.tensor_type.shape.dim[2].__setattr__("dim_value", 1), kernel_shape=[4]), mp.InvalidShapeError, "MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -2: input 1 + pads"),
     ("rank", edited(lambda m: m.graph.input[0].type.tensor_type.shape.dim.pop()), mp.InvalidShapeError, "MaxPool 'pool1': X must have rank 3 "),
@@ -395,9 +569,17 @@ def test_restore_refuses_what_was_changed() -> None:
 
 
 def test_restore_leaves_other_models_alone() -> None:
-    """A model that was never converted comes back as it is."""
-    model = mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4])
+    """A model that was never converted comes back as it is, also with names like ours."""
+    model = mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], name="maxpool_ort/Y/guard")
+    model.opset_import.append(helper.make_opsetid("maxpool_ort", 1))
     assert mp.restore_model(model) == model
+
+
+def test_restore_without_input() -> None:
+    """A node of ours that somebody took the input from comes back as it stands there: restoring checks no inputs."""
+    done = mp.convert_model(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4])).model
+    done.graph.node[0].input.pop()
+    assert list(mp.restore_model(done).graph.node[0].input) == []
 
 
 def test_every_model_in_the_wheel() -> None:

@@ -1,5 +1,6 @@
 """Model files: what is read, what is refused, and that writing never leaves half a file."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,21 @@ def test_damaged(position: int, byte: int) -> None:
         assert isinstance(done.model, onnx.ModelProto)
 
 
+@pytest.mark.parametrize("data", [DATA, mp.convert_model(MODEL).model.SerializeToString()], ids=["model", "converted"])
+def test_cut_short(data: bytes) -> None:
+    """A file may end anywhere: what is left is refused, or is a model that goes through like any other."""
+    outcomes = set()
+    for length in range(len(data) + 1):
+        try:
+            model = files.parse_model(data[:length], "cut")
+            mp.convert_model(model)
+            mp.restore_model(model)
+            outcomes.add("a model")
+        except mp.MaxPoolError as error:  # noqa: PERF203 (each length has an outcome of its own)
+            outcomes.add(type(error).__name__)
+    assert {"a model", "InvalidModelError"} <= outcomes
+
+
 def test_convert_and_restore() -> None:
     """Files are written as models are converted; sources are not touched, and may be destinations."""
     before = Path("model.onnx").stat()
@@ -118,13 +134,48 @@ def test_writing_fails(step: str, error: BaseException, monkeypatch: pytest.Monk
     assert sorted(path.name for path in folder.iterdir()) == ["c.onnx", "model.onnx"]
 
 
-@pytest.mark.parametrize(("path", "error"), [("no/c.onnx", FileNotFoundError), ("there", IsADirectoryError)])
+# (id, path, error)
+UNWRITABLE: list[tuple[str, str, type[OSError]]] = [
+    ("in no folder", "no/c.onnx", FileNotFoundError),
+    ("a folder", "there", IsADirectoryError),
+    ("this folder", ".", IsADirectoryError),
+    ("in a file", "model.onnx/c.onnx", NotADirectoryError),
+    ("too long", "x" * 300, OSError),
+]
+
+
+@pytest.mark.parametrize(("path", "error"), [row[1:] for row in UNWRITABLE], ids=[row[0] for row in UNWRITABLE])
 def test_unwritable(path: str, error: type[OSError], folder: Path) -> None:
     """A destination that cannot be is named."""
     Path("there").mkdir()
     with pytest.raises(error, match=f"'{path}'"):
         mp.convert_file("model.onnx", path)
     assert sorted(p.name for p in folder.iterdir()) == ["model.onnx", "there"]
+
+
+def test_links_stay(folder: Path) -> None:
+    """Writing through a link replaces what it points to, be it there or not."""
+    for name, target in (("to-old", "old.onnx"), ("to-new", "new.onnx")):
+        Path(name).symlink_to(target)
+    Path("old.onnx").write_bytes(b"old")
+    for name, target in (("to-old", "old.onnx"), ("to-new", "new.onnx")):
+        files.write_model(MODEL, name)
+        assert Path(name).is_symlink()
+        assert not Path(target).is_symlink()
+        assert Path(target).read_bytes() == DATA
+    assert sorted(p.name for p in folder.iterdir()) == ["model.onnx", "new.onnx", "old.onnx", "to-new", "to-old"]
+
+
+def test_a_pipe_is_written_to(folder: Path) -> None:
+    """What is no regular file, such as a pipe or a device, is never replaced by one."""
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        files.write_model(MODEL, "pipe")
+        assert os.read(reader, 1 << 16) == DATA
+    finally:
+        os.close(reader)
+    assert (folder / "pipe").is_fifo()
 
 
 def test_mode_is_kept() -> None:
@@ -154,6 +205,8 @@ def test_external_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         mp.InvalidModelError, match=r"a/big.onnx: keeps tensors in files beside it, which b/c.onnx would not find"
     ):
         mp.convert_file("a/big.onnx", "b/c.onnx")
+    with pytest.raises(mp.InvalidModelError, match=r"a/converted.onnx: keeps .* write to the same folder, /.*/a$"):
+        mp.restore_file("a/converted.onnx", "b/c.onnx")
     assert not Path("b/c.onnx").exists()
     mp.restore_file("a/converted.onnx", "a/restored.onnx")
     assert Path("a/restored.onnx").read_bytes() == stored
