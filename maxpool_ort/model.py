@@ -10,7 +10,15 @@ from maxpool_ort import wire
 from maxpool_ort.array import DTYPES
 from maxpool_ort.errors import InvalidAttributeError, UnsupportedTypeError
 from maxpool_ort.geometry import AutoPad
-from maxpool_ort.schema import DOMAIN, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes, check_version, describe
+from maxpool_ort.schema import (
+    DOMAIN,
+    OP_TYPE,
+    OP_TYPE_WITH_INDICES,
+    MaxPoolAttributes,
+    check_version,
+    describe,
+    plain_dims,
+)
 
 __all__ = ["make_cast", "make_copied_dims", "make_guard", "make_maxpool_model", "make_maxpool_node", "make_pyop_node"]
 
@@ -130,11 +138,12 @@ def make_maxpool_model(
         raise InvalidAttributeError(f"opset must be from 8 to {newest}, the newest that this onnx knows, got {opset}")
     element_type = _element_type(dtype)
     check_version(node, opset, element_type)
-    output_dims = MaxPoolAttributes.from_node(node).output_dims(input_shape)
+    input_dims = plain_dims(input_shape)
+    output_dims = MaxPoolAttributes.from_node(node).output_dims(input_dims)
     outputs = [helper.make_tensor_value_info("Y", element_type, output_dims)]
     if with_indices:
         outputs.append(helper.make_tensor_value_info("Indices", TensorProto.INT64, output_dims))
-    graph = helper.make_graph([node], name, [helper.make_tensor_value_info("X", element_type, input_shape)], outputs)
+    graph = helper.make_graph([node], name, [helper.make_tensor_value_info("X", element_type, input_dims)], outputs)
     imports = [helper.make_opsetid("", opset)]
     return helper.make_model(
         graph, opset_imports=imports, ir_version=helper.find_min_ir_version_for(imports), producer_name="maxpool_ort"
@@ -145,7 +154,7 @@ def _element_type(dtype: DTypeLike) -> int:
     expected = ", ".join(map(str, DTYPES))
     try:
         element = np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads texts and tables too
         raise UnsupportedTypeError(f"dtype must be one of {expected}, got {dtype!r}") from None
     if element not in DTYPES:
         raise UnsupportedTypeError(f"dtype must be one of {expected}, got {element}")

@@ -1,6 +1,6 @@
 """The operator's attributes: their names, defaults, and every check that needs no shape."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 import operator
@@ -19,6 +19,7 @@ __all__ = [
     "MaxPoolAttributes",
     "check_version",
     "describe",
+    "plain_dims",
 ]
 
 DOMAIN = "maxpool_ort"
@@ -57,12 +58,15 @@ def describe(node: NodeProto) -> str:
     return f"MaxPool with output {node.output[0]!r}" if node.output else "MaxPool without name and output"
 
 
-def _integers(name: str, value: object, count: int | None, minimum: int) -> tuple[int, ...]:
+def _integers(name: str, value: Any, count: int | None, minimum: int) -> tuple[int, ...]:
     """Check one list attribute; ``count`` is None for kernel_shape, whose length is the number of spatial axes."""
     what = "one per spatial axis" if name != "pads" else "all begins, then all ends"
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    try:
+        given: tuple[Any, ...] | None = None if isinstance(value, str | bytes) else tuple(value)
+    except TypeError:  # not by isinstance(value, Iterable): NumPy's array(3) says that it is, and is not
+        given = None
+    if given is None:
         raise InvalidAttributeError(f"{name} must be a list of integers, {what}, got {value!r}")
-    given = tuple(value)
     try:
         integers = tuple(map(operator.index, given))
     except TypeError:
@@ -202,14 +206,18 @@ class MaxPoolAttributes:
         >>> MaxPoolAttributes(kernel_shape=[2], strides=[2]).output_shape((1, 3, 7))
         (1, 3, 3)
         """
-        return (*input_shape[:2], *self.geometry(input_shape).output_spatial_shape)
+        spatial = self.geometry(input_shape).output_spatial_shape
+        return (*map(operator.index, input_shape[:2]), *spatial)
 
     def geometry(self, input_shape: Sequence[int]) -> Geometry:
         """Explicit pads, extents and output sizes along each spatial axis, for X of shape (N, C, D1, ..., Dr).
 
         Cached, and raises, as ``output_shape``.
         """
-        return _geometry(self, tuple(input_shape))
+        dims = plain_dims(input_shape)
+        if not all(isinstance(dim, int) for dim in dims):
+            raise InvalidShapeError(f"X must have sizes that are known, got shape {dims}; use output_dims")
+        return _geometry(self, dims)
 
     def output_dims(self, input_dims: Sequence[int | str | None]) -> tuple[int | str | None, ...]:
         """``output_shape`` where sizes may be unknown: None or the name of a symbolic dimension.
@@ -219,11 +227,10 @@ class MaxPoolAttributes:
         >>> MaxPoolAttributes(kernel_shape=[2, 2]).output_dims(("N", 3, None, 8))
         ('N', 3, None, 7)
         """
-        fits = max((k - 1) * d + 1 for k, d in zip(self.kernel_shape, self.dilations, strict=True))
-        known = [dim if isinstance(dim, int) else fits for dim in input_dims]
-        sizes = self.geometry(known).output_spatial_shape
-        spatial = (size if isinstance(dim, int) else None for dim, size in zip(input_dims[2:], sizes, strict=True))
-        return (*input_dims[:2], *spatial)
+        dims = plain_dims(input_dims)
+        sizes = _geometry(self, dims).output_spatial_shape
+        spatial = (size if isinstance(dim, int) else None for dim, size in zip(dims[2:], sizes, strict=True))
+        return (*dims[:2], *spatial)
 
     def as_text(self) -> dict[str, str]:
         """Every attribute as text, lists with commas.
@@ -292,20 +299,29 @@ def check_version(node: NodeProto, opset: int, element_type: int | None) -> None
         raise UnsupportedTypeError(f"{describe(node)}: {version} takes X of type {', '.join(takes)}, got {got}")
 
 
+def plain_dims(dims: Sequence[int | str | None]) -> tuple[int | str | None, ...]:
+    """Dimensions of X with their sizes as plain integers: as keys of a cache, 8 and 8.0 would be the same."""
+    try:
+        return tuple(dim if dim is None or isinstance(dim, str) else operator.index(dim) for dim in dims)
+    except TypeError:
+        raise InvalidShapeError(f"X must have sizes that are integers, got shape {tuple(dims)}") from None
+
+
 @lru_cache(maxsize=1024)
-def _geometry(attributes: MaxPoolAttributes, input_shape: tuple[int, ...]) -> Geometry:
+def _geometry(attributes: MaxPoolAttributes, input_dims: tuple[int | str | None, ...]) -> Geometry:
+    """The geometry for these dimensions; a spatial axis of unknown size has one window's."""
     rank = len(attributes.kernel_shape)
-    if len(input_shape) != rank + 2:
+    if len(input_dims) != rank + 2:
         raise InvalidShapeError(
             f"X must have rank {rank + 2} (N, C and one axis for each of the {rank} entries of kernel_shape "
-            f"{attributes.kernel_shape}), got rank {len(input_shape)}: shape {input_shape}"
+            f"{attributes.kernel_shape}), got rank {len(input_dims)}: shape {input_dims}"
         )
-    if any(size < 0 for size in input_shape):
-        raise InvalidShapeError(f"X must have sizes >= 0, got shape {input_shape}")
+    if any(isinstance(dim, int) and dim < 0 for dim in input_dims):
+        raise InvalidShapeError(f"X must have sizes >= 0, got shape {input_dims}")
     return Geometry(
         tuple(
             Axis.of(
-                size,
+                dim if isinstance(dim, int) else (attributes.kernel_shape[i] - 1) * attributes.dilations[i] + 1,
                 attributes.kernel_shape[i],
                 stride=attributes.strides[i],
                 dilation=attributes.dilations[i],
@@ -314,7 +330,7 @@ def _geometry(attributes: MaxPoolAttributes, input_shape: tuple[int, ...]) -> Ge
                 auto_pad=attributes.auto_pad,
                 ceil_mode=attributes.ceil_mode,
             )
-            for i, size in enumerate(input_shape[2:])
+            for i, dim in enumerate(input_dims[2:])
         )
     )
 

@@ -8,7 +8,7 @@ messages.
 from functools import lru_cache
 from typing import Any
 
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
 from maxpool_ort.errors import InvalidAttributeError
 from maxpool_ort.schema import MaxPoolAttributes, describe
@@ -79,7 +79,7 @@ def attributes_of(node: NodeProto) -> MaxPoolAttributes:
         If the two differ, for instance because a tool has changed one of them: the operator would run the other.
     """
     attributes = MaxPoolAttributes.from_node(strip(node))
-    carried = next((helper.get_attribute_value(a) for a in node.attribute if a.name == ATTRIBUTES), b"")
+    carried = next((attribute.s for attribute in node.attribute if attribute.name == ATTRIBUTES), b"")
     expected = encode(attributes)
     if carried != expected.encode():
         raise InvalidAttributeError(
