@@ -187,7 +187,7 @@ def _run(options: argparse.Namespace) -> tuple[object, str]:
         outputs = dict(zip(names, session.run(None, feed.arrays), strict=True))
     if options.output:
         save_arrays(options.output, outputs)
-    nodes = _nodes_run(session, calls)
+    nodes = _nodes_run(calls)
     summaries = [{"name": name, **_summary(value)} for name, value in outputs.items()]
     right = count_right(next(iter(outputs.values()), None), feed.label)
     result = {
@@ -229,23 +229,22 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else _dims(value) if isinstance(value, tuple) else str(value)
 
 
-def _nodes_run(session: InferenceSession, calls: Iterable[Call]) -> list[dict[str, Any]]:
+def _nodes_run(calls: Iterable[Call]) -> list[dict[str, Any]]:
     """One entry for each node and shape that ran, in the order in which they first did."""
-    attributes = {node.node: str(node.attributes) for node in session.converted}
     groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for call in calls:
-        groups[call.node, call.dtype, call.input_shape, call.output_shape].append(call.seconds)
+        groups[call.node, call.attributes, call.dtype, call.input_shape, call.output_shape].append(call.seconds)
     return [
         {
             "node": node,
-            "attributes": attributes.get(node, ""),
+            "attributes": str(attributes),
             "dtype": dtype,
             "x": x,
             "y": y,
             "calls": len(seconds),
             "ms": sum(seconds) * 1e3,
         }
-        for (node, dtype, x, y), seconds in groups.items()
+        for (node, attributes, dtype, x, y), seconds in groups.items()
     ]
 
 

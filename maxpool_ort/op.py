@@ -28,7 +28,7 @@ from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op
 from maxpool_ort import wire
 from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.kernel import pool
-from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES
+from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
 __all__ = ["Call", "raising_failures", "record_calls", "register"]
 
@@ -51,6 +51,7 @@ class Call:
     """One execution of our operator: what it saw (float32 where a Cast stands before it) and the seconds it took."""
 
     node: str
+    attributes: MaxPoolAttributes
     dtype: str
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
@@ -82,7 +83,7 @@ def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[A
     decoded = wire.decode(attributes)
     y, indices = pool(x, decoded.geometry(x.shape), decoded.storage_order, with_indices=with_indices)
     if _recorders:
-        call = Call(node, str(x.dtype), x.shape, y.shape, perf_counter() - start)
+        call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start)
         for recorder in _recorders:
             recorder.append(call)
     return y, indices

@@ -277,6 +277,8 @@ def test_convert_and_restore(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["restore", "c.onnx", "r.onnx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"src": "c.onnx", "dst": "r.onnx", "restored": 1}
     assert Path("r.onnx").read_bytes() == Path("add.onnx").read_bytes() == source
+    assert cli.main(["run", "c.onnx", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["maxpool"][0]["attributes"] == "kernel_shape=2"
     assert cli.main(["convert", "c.onnx", "d.onnx"]) == 0
     assert "0 MaxPool nodes converted, 1 had been before" in capsys.readouterr().out
     assert Path("d.onnx").read_bytes() == Path("c.onnx").read_bytes()
