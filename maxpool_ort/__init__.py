@@ -24,6 +24,7 @@ from maxpool_ort.errors import (
     UnsupportedTypeError,
 )
 from maxpool_ort.geometry import AutoPad, Axis, Geometry
+from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.model import make_maxpool_model, make_maxpool_node
 from maxpool_ort.op import Call, record_calls, register
 from maxpool_ort.schema import MaxPoolAttributes
@@ -36,6 +37,8 @@ __all__ = [  # noqa: RUF022 (grouped by what they are for)
     "max_pool", "MaxPoolAttributes", "AutoPad", "Axis", "Geometry",
     # in sessions
     "InferenceSession", "register", "record_calls", "Call",
+    # threads
+    "set_num_threads", "get_num_threads",
     # on models
     "make_maxpool_node", "make_maxpool_model",
     "convert_model", "convert_file", "restore_model", "restore_file", "Conversion", "ConvertedNode", "SkippedNode",

@@ -8,7 +8,7 @@ from regression import RegressionCase, regression_cases
 from strategies import Case, cases
 
 import maxpool_ort as mp
-from maxpool_ort import kernel
+from maxpool_ort.kernel import plan
 
 
 def run_in_session(x: np.ndarray, attributes: dict, *, with_indices: bool, symbolic: bool) -> list[np.ndarray]:
@@ -66,7 +66,7 @@ def test_block_borders(case: Case, block_bytes: int) -> None:
     """The size of the blocks that planes are worked on in changes nothing."""
     y, indices = max_pool_oracle(case.x, **case.attributes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "BLOCK_BYTES", block_bytes)
+        patch.setattr(plan, "PIECE_BYTES", block_bytes)
         got_y, got_indices = mp.max_pool(case.x, **case.attributes, return_indices=True)
     assert_same(got_y, y, case)
     assert_same(got_indices, indices, case)

@@ -1,0 +1,85 @@
+"""One piece of X, of one plane or of several: to its outputs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxpool_ort.kernel import taps
+from maxpool_ort.kernel.flat import greater_or_first_nan, program_for
+from maxpool_ort.kernel.plan import Layout, Piece
+from maxpool_ort.kernel.positions import grid
+from maxpool_ort.kernel.scratch import scratch
+from maxpool_ort.kernel.sortable import from_sortable, lowest, to_sortable
+
+__all__ = ["put_maxima", "put_maxima_and_indices"]
+
+Array = NDArray[Any]
+Strides = tuple[int, ...]
+
+_INT16 = np.dtype(np.int16)
+
+
+def put_maxima(x: Array, piece: Piece, y: Array) -> None:
+    """Fill y, of any memory layout, with the maxima of the windows of x: (planes, inputs along each axis)."""
+    best = _to_compare(y)
+    if piece.layout is not None:
+        _run(x, piece.layout, best, None, np.greater)
+    elif x.size:
+        best[...] = taps.maxima(to_sortable(x) if x.dtype == np.float16 else x, piece.axes)
+    _from_compared(best, y)
+
+
+def put_maxima_and_indices(x: Array, piece: Piece, y: Array, indices: Array, strides: Strides, origin: int) -> None:
+    """Likewise, and fill indices with the index of each maximum: the first of x has ``origin``."""
+    best = _to_compare(y)
+    if piece.layout is not None:
+        positions = _run(x, piece.layout, best, strides, np.greater)
+        if best.dtype.kind == "f" and np.isnan(best).any():
+            positions = _run(x, piece.layout, best, strides, greater_or_first_nan)
+        np.add(positions, np.int64(origin), out=indices)
+        _mend_ties_with_gaps(piece, best, indices, strides, origin)
+    elif x.size:
+        positions = grid([np.arange(size) for size in x.shape], strides) + origin
+        keys = to_sortable(x) if x.dtype == np.float16 else x
+        best[...], indices[...] = taps.maxima_and_positions(keys, positions, piece.axes)
+    _from_compared(best, y)
+
+
+def _to_compare(y: Array) -> Array:
+    """Where to put maxima: y itself, or integers in the order of float16."""
+    return scratch("best", y.shape, _INT16) if y.dtype == np.float16 else y
+
+
+def _from_compared(best: Array, y: Array) -> None:
+    if best is not y:
+        from_sortable(best, y)
+
+
+def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Any:
+    is_copied = layout.has_gaps or x.dtype == np.float16 or not x.flags.c_contiguous
+    program = program_for(layout, len(x), y.dtype, strides, is_copied, greater)
+    if not is_copied:
+        return program.run(y, x.reshape(-1))
+    program.clear()
+    if x.dtype == np.float16:
+        to_sortable(x, program.inputs)
+    else:
+        program.inputs[...] = x
+    return program.run(y)
+
+
+def _mend_ties_with_gaps(piece: Piece, y: Array, indices: Array, strides: Strides, origin: int) -> None:
+    """Where a maximum is as low as the gaps, it may be a gap that was found first: it is the first tap, then.
+
+    Only windows that begin in a gap can have found one; what comes behind the first tap has to be greater.
+    """
+    for number, axis in enumerate(piece.axes, start=1):
+        if not axis.pad_begin:
+            continue
+        outputs = (*[slice(None)] * number, slice(0, -(-axis.pad_begin // axis.stride)))
+        is_lowest = y[outputs] == lowest(y.dtype)
+        if is_lowest.any():
+            first = [np.arange(len(y)), *piece.first]
+            first[number] = first[number][outputs[-1]]
+            np.copyto(indices[outputs], grid(first, strides) + origin, where=is_lowest)

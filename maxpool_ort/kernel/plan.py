@@ -1,0 +1,213 @@
+"""What can be worked out once for a geometry: the pieces that planes are cut into, and how each is laid out.
+
+A maximum is separable, one pass per spatial axis. In a pass, maxima of 2, 4, 8, ... taps each come from the maxima
+before and the same moved on, so k taps cost ceil(log2 k) operations rather than k - 1. Each runs over the piece as one
+flat array: the windows of all positions at stride 1, at full speed however short the rows are.
+
+Windows must not run from the end of a row into the next. Where there are pads, the piece is therefore laid out with
+gaps of lowest values: behind each row, each plane of rows and so on, as wide as the wider pad (the gap behind one row
+is the one before the next), and a margin in front of all. If position 0 of the layout is the start of the margin, then
+output o's window starts at position o * stride of its axis, and there its maximum ends up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxpool_ort.geometry import Axis, Geometry
+
+__all__ = ["Layout", "Pass", "Piece", "Plan", "first_taps", "is_dense", "make_plan"]
+
+PIECE_BYTES = 512 * 1024
+"""Input bytes of a piece: it and what the passes make of it stay in cache."""
+PIECE_SIZE = 64 * 1024
+"""Elements of a piece where Indices are wanted: positions in it are 16-bit integers."""
+WINDOWS = 8
+"""Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
+pieces both read is little then."""
+WASTE = 8
+"""How many times more operations on elements the flat passes may take than those of tap after tap, which cost more
+each."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One axis: distances between the two windows of which each operation takes the maximum, in elements."""
+
+    shifts: tuple[int, ...]
+    row: int
+    """Positions along the last axis."""
+    keep: slice | None
+    """The positions of each row that stay after the pass; None if all do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A piece as one flat array."""
+
+    inputs: tuple[int, ...]
+    sizes: tuple[int, ...]
+    """Positions along each spatial axis: inputs, and the gap behind them."""
+    margin: int
+    passes: tuple[Pass, ...]
+    """Innermost axis first, so that of equals the first in row-major order stays."""
+    outputs: tuple[int, ...]
+    """Positions along each axis after the passes."""
+    kept: tuple[slice, ...]
+    """Those of the outputs, in a block (plane, D1, ..., Dr)."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether positions are anything but the inputs."""
+        return self.margin > 0 or self.sizes != self.inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some outputs of a plane, and what of the input they see."""
+
+    inputs: tuple[slice, ...]
+    outputs: tuple[slice, ...]
+    axes: tuple[Axis, ...]
+    """The axes that the inputs are by themselves."""
+    layout: Layout | None
+    """None if tap after tap is better."""
+    first: tuple[NDArray[np.intp], ...]
+    """Along each axis: input position of each output's first tap that is no padding."""
+    empty: tuple[tuple[Any, ...], ...]
+    """Outputs of which all taps are padding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The pieces of each plane, and how many planes go together; more than one only if they are not cut."""
+
+    pieces: tuple[Piece, ...]
+    planes: int
+
+
+@lru_cache(maxsize=256)
+def make_plan(geometry: Geometry, itemsize: int, *, with_indices: bool) -> Plan:
+    """Cut planes of this geometry into pieces."""
+    most = PIECE_BYTES // itemsize
+    most = max(1, min(most, PIECE_SIZE) if with_indices else most)
+    spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]
+    pieces = tuple(_piece(*zip(*parts, strict=True)) for parts in product(*spans))
+    plane = prod(geometry.input_spatial_shape)
+    return Plan(pieces, max(1, most // max(1, plane)) if len(pieces) == 1 else 1)
+
+
+def _piece(inputs: tuple[slice, ...], outputs: tuple[slice, ...], axes: tuple[Axis, ...]) -> Piece:
+    has_input = all(axis.input for axis in axes)
+    first, is_empty = zip(*map(first_taps, axes), strict=True)
+    return Piece(
+        (slice(None), *inputs),
+        (slice(None), *outputs),
+        axes,
+        lay_out(axes) if has_input and is_dense(axes) else None,
+        first,
+        tuple((*[slice(None)] * number, empty) for number, empty in enumerate(is_empty, start=1) if empty.any()),
+    )
+
+
+def _piece_shape(geometry: Geometry, most: int) -> list[int]:
+    """Outputs of a piece along each axis, so that there are no more inputs than ``most``, if that is possible."""
+    axes, shape = geometry.axes, list(geometry.output_spatial_shape)
+    numbers = range(len(shape))
+
+    def inputs(number: int) -> int:
+        axis = axes[number]
+        return min(axis.input, (shape[number] - 1) * axis.stride + axis.extent)
+
+    while prod(map(inputs, numbers)) > most and any(size > 1 for size in shape):
+        windows = [inputs(i) / axes[i].extent if shape[i] > 1 else 0 for i in numbers]
+        # the outermost axis while it can be, so that rows stay whole; then where neighbours share least
+        cut = next((i for i in numbers if windows[i] > WINDOWS), windows.index(max(windows)))
+        shape[cut] = -(-shape[cut] // 2)
+    return shape
+
+
+def _spans(axis: Axis, size: int) -> list[tuple[slice, slice, Axis]]:
+    """Cut one axis into runs of ``size`` outputs: inputs, outputs, and the axis that they are by themselves."""
+    if size >= axis.output:
+        return [(slice(0, axis.input), slice(0, axis.output), axis)]
+    spans = []
+    for start in range(0, axis.output, size):
+        stop = min(axis.output, start + size)
+        origin = start * axis.stride - axis.pad_begin
+        low = min(axis.input, max(0, origin))
+        high = max(low, min(axis.input, origin + (stop - start - 1) * axis.stride + axis.extent))
+        part = replace(axis, input=high - low, pad_begin=low - origin, output=stop - start)
+        spans.append((slice(low, high), slice(start, stop), part))
+    return spans
+
+
+def is_dense(axes: Sequence[Axis]) -> bool:
+    """Whether flat passes are worth it: not where most of what they do would be for positions without an output."""
+    flat = sum(_operations(axis.kernel) for axis in axes) * prod(axis.input + _gap(axis) for axis in axes)
+    by_taps = prod(axis.output for axis in axes) + sum(
+        (axis.kernel - 1) * prod([*(a.input for a in axes[:i]), *(a.output for a in axes[i:])])
+        for i, axis in enumerate(axes)
+    )
+    return 0 < flat <= WASTE * by_taps
+
+
+def _operations(kernel: int) -> int:
+    return (kernel - 1).bit_length()
+
+
+def _gap(axis: Axis) -> int:
+    """Positions that have to lie behind the inputs: no window may leave them, and each output needs its own."""
+    last = (axis.output - 1) * axis.stride
+    return max(0, axis.pad_begin, last - axis.pad_begin + axis.extent - axis.input, last + 1 - axis.input)
+
+
+@lru_cache(maxsize=256)
+def lay_out(axes: tuple[Axis, ...]) -> Layout:
+    """Lay out a piece and plan the passes over it."""
+    gaps = [_gap(axis) for axis in axes]
+    sizes = [axis.input + gap for axis, gap in zip(axes, gaps, strict=True)]
+    if gaps[-1]:
+        sizes[-1] += -sizes[-1] % axes[-1].stride  # rows of whole strides: faster to take the outputs from
+    inner = [prod(sizes[i + 1 :]) for i in range(len(axes))]
+    margin = sum(axis.pad_begin * elements for axis, elements in zip(axes, inner, strict=True))
+    inputs = tuple(axis.input for axis in axes)
+    layout, kept, passes = list(sizes), [], []
+    for i, axis in reversed(list(enumerate(axes))):
+        keep = slice(0, (axis.output - 1) * axis.stride + 1, axis.stride)
+        shifts = tuple(taps * axis.dilation * prod(layout[i + 1 :]) for taps in _shifts(axis.kernel))
+        drops = bool(shifts) and axis.stride > 1 and 0 < i == len(axes) - 1
+        if shifts:
+            passes.append(Pass(shifts, layout[-1], keep if drops else None))
+        if drops:
+            layout[i], keep = axis.output, slice(None)
+        kept.insert(0, keep)
+    return Layout(inputs, tuple(sizes), margin, tuple(passes), tuple(layout), (slice(None), *kept))
+
+
+def _shifts(kernel: int) -> list[int]:
+    """Taps between the two windows that make a larger one; the two of the last may overlap.
+
+    >>> _shifts(1), _shifts(4), _shifts(13)
+    ([], [1, 2], [1, 2, 4, 5])
+    """
+    shifts, width = [], 1
+    while width < kernel:
+        shifts.append(min(width, kernel - width))
+        width += shifts[-1]
+    return shifts
+
+
+def first_taps(axis: Axis) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Input position of each output's first tap that is no padding (0 if all are), and whether all are."""
+    origin = np.arange(axis.output) * axis.stride - axis.pad_begin
+    tap = np.maximum(0, -(origin // axis.dilation))  # a ceiling: the first tap at a position >= 0
+    position = origin + tap * axis.dilation
+    is_empty = (tap >= axis.kernel) | (position >= axis.input)
+    return np.where(is_empty, 0, position), is_empty
