@@ -5,7 +5,6 @@ where that does not pay, by ``taps``. Nothing is checked here: the geometry that
 """
 
 from math import prod
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ def pool(x: Array, geometry: Geometry, storage_order: int, *, with_indices: bool
         return y, indices
     plan = make_plan(geometry, x.itemsize, with_indices=with_indices)
     sizes = geometry.input_spatial_shape
-    strides = tuple(prod(sizes[i:]) for i in range(len(sizes) + 1))
+    strides = tuple(prod(sizes[i + 1 :]) for i in range(len(sizes)))
     count = prod(x.shape[:2])
     x_planes, y_planes = x.reshape(count, *sizes), y.reshape(count, *geometry.output_spatial_shape)
     index_planes = None if indices is None else indices.reshape(y_planes.shape)
@@ -48,8 +47,9 @@ def pool(x: Array, geometry: Geometry, storage_order: int, *, with_indices: bool
             put_maxima(x_part, piece, y_part)
         else:
             index_part = index_planes[planes][piece.outputs]
-            origin = first, *(part.start for part in piece.inputs[1:])
-            put_maxima_and_indices(x_part, piece, y_part, index_part, strides, sum(map(mul, origin, strides)))
+            origins = np.arange(first, first + len(x_part)) * prod(sizes) + piece.start(strides)
+            origins = origins.reshape(-1, *[1] * len(sizes))
+            put_maxima_and_indices(x_part, piece, y_part, index_part, strides, origins)
             if storage_order and x.size:
                 to_column_major(index_part, sizes)
         for outputs in piece.empty:

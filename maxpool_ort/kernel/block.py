@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.kernel import taps
-from maxpool_ort.kernel.flat import greater_or_first_nan, program_for
+from maxpool_ort.kernel.flat import Program, greater_or_first_nan, program_for
 from maxpool_ort.kernel.plan import Layout, Piece
 from maxpool_ort.kernel.positions import grid
 from maxpool_ort.kernel.scratch import scratch
@@ -30,17 +30,17 @@ def put_maxima(x: Array, piece: Piece, y: Array) -> None:
     _from_compared(best, y)
 
 
-def put_maxima_and_indices(x: Array, piece: Piece, y: Array, indices: Array, strides: Strides, origin: int) -> None:
-    """Likewise, and fill indices with the index of each maximum: the first of x has ``origin``."""
+def put_maxima_and_indices(x: Array, piece: Piece, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
+    """Likewise, and fill indices: of the first of x in each plane it is ``origins``, ``strides`` are those of a plane."""
     best = _to_compare(y)
     if piece.layout is not None:
-        positions = _run(x, piece.layout, best, strides, np.greater)
-        if best.dtype.kind == "f" and np.isnan(best).any():
-            positions = _run(x, piece.layout, best, strides, greater_or_first_nan)
-        np.add(positions, np.int64(origin), out=indices)
-        _mend_ties_with_gaps(piece, best, indices, strides, origin)
+        program = _run(x, piece.layout, best, strides, np.greater)
+        if best.dtype.kind == "f" and np.isnan(best.max()):
+            program = _run(x, piece.layout, best, strides, greater_or_first_nan)
+        np.add(program.positions, origins - program.origin, out=indices)
+        _mend_ties_with_gaps(piece, best, indices, strides, origins)
     elif x.size:
-        positions = grid([np.arange(size) for size in x.shape], strides) + origin
+        positions = origins + grid([np.arange(size) for size in x.shape[1:]], strides)
         keys = to_sortable(x) if x.dtype == np.float16 else x
         best[...], indices[...] = taps.maxima_and_positions(keys, positions, piece.axes)
     _from_compared(best, y)
@@ -56,30 +56,31 @@ def _from_compared(best: Array, y: Array) -> None:
         from_sortable(best, y)
 
 
-def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Any:
+def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
     is_copied = layout.has_gaps or x.dtype == np.float16 or not x.flags.c_contiguous
     program = program_for(layout, len(x), y.dtype, strides, is_copied, greater)
     if not is_copied:
-        return program.run(y, x.reshape(-1))
+        program.run(y, x.reshape(-1))
+        return program
     program.clear()
     if x.dtype == np.float16:
         to_sortable(x, program.inputs)
     else:
         program.inputs[...] = x
-    return program.run(y)
+    program.run(y)
+    return program
 
 
-def _mend_ties_with_gaps(piece: Piece, y: Array, indices: Array, strides: Strides, origin: int) -> None:
+def _mend_ties_with_gaps(piece: Piece, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
     """Where a maximum is as low as the gaps, it may be a gap that was found first: it is the first tap, then.
 
     Only windows that begin in a gap can have found one; what comes behind the first tap has to be greater.
     """
-    for number, axis in enumerate(piece.axes, start=1):
-        if not axis.pad_begin:
-            continue
-        outputs = (*[slice(None)] * number, slice(0, -(-axis.pad_begin // axis.stride)))
-        is_lowest = y[outputs] == lowest(y.dtype)
-        if is_lowest.any():
-            first = [np.arange(len(y)), *piece.first]
-            first[number] = first[number][outputs[-1]]
-            np.copyto(indices[outputs], grid(first, strides) + origin, where=is_lowest)
+    for number, axis in enumerate(piece.axes):
+        if axis.pad_begin:
+            clipped = slice(0, -(-axis.pad_begin // axis.stride))
+            outputs = (*[slice(None)] * (number + 1), clipped)
+            is_lowest = y[outputs] == lowest(y.dtype)
+            if is_lowest.any():
+                first = [*piece.first[:number], piece.first[number][clipped], *piece.first[number + 1 :]]
+                np.copyto(indices[outputs], origins + grid(first, strides), where=is_lowest)

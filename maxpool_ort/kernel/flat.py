@@ -2,10 +2,17 @@
 
 A thread makes a program for blocks of one shape once and runs it on each: making the views takes longer than many of
 the calls.
+
+With Indices, a pass says for each window whether its later half has the greater maximum. A position is then the maximum
+of the earlier half's and of the later half's times 0 or 1, as the later one is greater: no masked copy is needed, which
+would take ten times as long. Along rows, the first pass, positions are counted from each window's start: that takes 8
+bits for all but the longest windows. Then they become positions in X.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import cycle
 from math import prod
 import sys
 import threading
@@ -14,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxpool_ort.kernel.plan import Layout
+from maxpool_ort.kernel.plan import Layout, Pass
 from maxpool_ort.kernel.positions import grid
 from maxpool_ort.kernel.scratch import scratch
 from maxpool_ort.kernel.sortable import lowest
@@ -22,15 +29,13 @@ from maxpool_ort.kernel.sortable import lowest
 __all__ = ["Program", "greater_or_first_nan", "program_for"]
 
 Array = NDArray[Any]
-State = tuple[Any, ...]
-"""Maxima, or maxima and their positions, each flat and of the same size."""
 
-_BOOL = np.dtype(np.bool_)
+_BOOL, _UINT8 = np.dtype(np.bool_), np.dtype(np.uint8)
 _local = threading.local()
 
 
 class _Source:
-    """A flat input that is not there before the program runs: a slice of it is kept as a slice."""
+    """A flat input that is not there before the program runs: a slice of it stays a slice."""
 
     def __getitem__(self, key: slice) -> slice:
         return key
@@ -44,7 +49,7 @@ class Program:
     layout, planes, dtype
         The block.
     strides
-        Elements of X from one to the next along each axis of the block; None if positions are not wanted.
+        Elements of X from one to the next along each spatial axis; None if positions are not wanted.
     is_copied
         Whether the input is put into ``inputs``; if not, ``run`` is given an array of this layout.
     greater
@@ -54,9 +59,13 @@ class Program:
     ----------
     inputs
         Where to put the input, if it is copied.
+    positions
+        After a run, if they are wanted: where in its plane each maximum is; ``origin`` is where the first input is.
     """
 
     inputs: Array
+    positions: Array
+    origin: int
 
     def __init__(
         self,
@@ -67,87 +76,117 @@ class Program:
         is_copied: bool,
         greater: Callable[..., Any],
     ) -> None:
-        self._calls: list[tuple[Callable[..., object], tuple[Any, ...], Any, bool]] = []
+        self._calls: list[tuple[Callable[..., object], tuple[Any, ...], Any]] = []
+        self._turns: dict[str, Iterator[str]] = defaultdict(lambda: cycle("01"))
         self._greater = greater
         self._lowest = lowest(dtype) if layout.has_gaps else None
-        self._buffer = scratch("source", (layout.margin + planes * prod(layout.sizes),), dtype)
-        state: State = (_Source(),)
+        self._source = scratch("source", (layout.margin + planes * prod(layout.sizes),), dtype)
         if is_copied:
-            self.inputs = _inputs(self._buffer, layout, planes)
-            state = (self._buffer,)
-        if strides is not None:
-            state = (*state, _first_positions(layout, planes, strides))
-        self._dtypes = (dtype, state[-1].dtype) if strides is not None else (dtype,)
-        self._turn = 0
-        maxima, *positions = self._plan(layout, planes, state)
-        self._kept, self._kept_dtype = _narrowed(maxima, layout.kept)
-        self._positions = positions[0][layout.kept] if positions else None
+            inside = (slice(None), *map(slice, layout.inputs))
+            self.inputs = self._source[layout.margin :].reshape(planes, *layout.sizes)[inside]
+        values = self._source if is_copied else _Source()
+        starts = None if strides is None else _window_starts(layout, planes, strides)
+        self.origin = layout.pad_begin
+        self._plan(layout, planes, values, starts)
 
-    def run(self, y: Array, x: Array | None = None) -> Array | None:
-        """Fill y, of any memory layout; return positions, which stay until the next run, if they are wanted."""
-        for function, arguments, out, is_open in self._calls:
-            if is_open:
-                arguments = tuple([x[a] if isinstance(a, slice) else a for a in arguments])
-            function(*arguments, out=out)
+    def run(self, y: Array, x: Array | None = None) -> None:
+        """Fill y, of any memory layout."""
+        for function, arguments, out in self._calls:
+            if x is not None and isinstance(arguments[0], slice):
+                function(*[x[argument] for argument in arguments], out=out)
+            else:
+                function(*arguments, out=out)
         np.copyto(y.view(self._kept_dtype), self._kept, casting="unsafe")
-        return self._positions
 
     def clear(self) -> None:
         """Before ``inputs`` are put in, if others have used the buffer: fill the gaps."""
-        owner = _local.__dict__
-        if self._lowest is not None and owner.get("owner") is not self:
-            self._buffer.fill(self._lowest)
-        owner["owner"] = self
+        if self._lowest is not None and _local.__dict__.get("owner") is not self:
+            self._source.fill(self._lowest)
+        _local.owner = self
 
-    def _plan(self, layout: Layout, planes: int, state: State) -> State:
-        size = valid = self._buffer.size
+    def _plan(self, layout: Layout, planes: int, values: Any, starts: Array | None) -> None:
+        valid = self._source.size
+        whole = valid // layout.sizes[-1] * layout.sizes[-1]  # without the margin of the first row
+        positions = None if starts is None else starts.reshape(-1)
         for along in layout.passes:
+            offsets = None
+            valid = valid if along.is_along_rows else min(valid, whole)
             for shift in along.shifts:
                 valid -= shift
-                made = self._next(size)
-                self._combine(
-                    [array[0:valid] for array in state],
-                    [array[shift : shift + valid] for array in state],
-                    [array[0:valid] for array in made],
-                )
-                state = made
-            if along.keep is not None:
-                rows, kept = size // along.row, len(range(along.row)[along.keep])
-                made = self._next(rows * kept)
-                for array, out in zip(state, made, strict=True):
-                    source, dtype = _narrowed(array[: rows * along.row].reshape(rows, along.row), (slice(None), along.keep))
-                    self._add(_copy, source, out=out.reshape(rows, kept).view(dtype))
-                state, size, valid = made, rows * kept, rows * kept
-        shape = (planes, *layout.outputs)
-        return tuple(array[: prod(shape)].reshape(shape) for array in state)
+                earlier, later = slice(0, valid), slice(shift, shift + valid)
+                if positions is not None:
+                    is_greater = scratch("is greater", (valid,), _BOOL)
+                    self._add(self._greater, values[later], values[earlier], out=is_greater)
+                    if along.is_along_rows:
+                        offsets = self._plan_offsets(offsets, is_greater, shift, sum(along.shifts))
+                    else:
+                        positions = self._plan_positions(positions, is_greater, shift)
+                maxima = self._next("values", self._source.size, self._source.dtype)
+                self._add(np.maximum, values[earlier], values[later], out=maxima[earlier])
+                values = maxima
+            if along.is_along_rows and offsets is not None and starts is not None:
+                positions = self._plan_starts(offsets, starts, along.keep)
+            if along.keep is not None and along is not layout.passes[-1]:
+                values = self._plan_keep("values", values, layout.sizes[-1], along.keep)
+                valid = values.size
+        self._kept, self._kept_dtype = _outputs(values, planes, layout)
+        if positions is not None:
+            self.positions = positions[: planes * prod(layout.outputs)].reshape(planes, *layout.outputs)[layout.kept]
 
-    def _next(self, size: int) -> State:
+    def _plan_offsets(self, offsets: Array | None, is_greater: Array, shift: int, largest: int) -> Array:
+        """Offset of each maximum from the start of its window."""
+        dtype = np.min_scalar_type(largest)
+        valid = is_greater.size
+        chosen = self._plan_integers(is_greater, dtype)
+        out = self._next("offsets", self._source.size, dtype)
+        if offsets is None:
+            self._add(np.multiply, chosen, dtype.type(shift), out=out[:valid])
+        else:
+            moved = scratch("moved", (valid,), dtype)
+            self._add(np.add, offsets[shift : shift + valid], dtype.type(shift), out=moved)
+            self._add(np.multiply, moved, chosen, out=moved)
+            self._add(np.maximum, offsets[:valid], moved, out=out[:valid])
+        return out
+
+    def _plan_positions(self, positions: Array, is_greater: Array, shift: int) -> Array:
+        valid = is_greater.size
+        chosen = self._plan_integers(is_greater, positions.dtype)
+        out = self._next("positions", positions.size, positions.dtype)
+        self._add(np.multiply, chosen, positions[shift : shift + valid], out=chosen)
+        self._add(np.maximum, positions[:valid], chosen, out=out[:valid])
+        return out
+
+    def _plan_integers(self, is_true: Array, dtype: np.dtype[Any]) -> Array:
+        """0 and 1, in place if they are bytes."""
+        if dtype == _UINT8:
+            return is_true.view(dtype)
+        integers = scratch("integers", is_true.shape, dtype)
+        self._add(_copy, is_true, out=integers)
+        return integers
+
+    def _plan_starts(self, offsets: Array, starts: Array, keep: slice | None) -> Array:
+        """Offsets from the start of a window to positions."""
+        if keep is not None:
+            offsets = self._plan_keep("offsets", offsets, starts.shape[-1], keep)
+            starts = np.ascontiguousarray(starts[:, keep])
+        positions = self._next("positions", starts.size, starts.dtype)
+        self._add(_copy, offsets[: starts.size], out=positions)
+        self._add(np.add, positions, starts.reshape(-1), out=positions)
+        return positions
+
+    def _plan_keep(self, kind: str, array: Array, row: int, keep: slice) -> Array:
+        """Some positions of each row, in an array of their own."""
+        source, dtype = _narrowed(array[: array.size // row * row].reshape(-1, row), (slice(None), keep))
+        out = self._next(kind, source.size, array.dtype)
+        self._add(_copy, source, out=out.reshape(source.shape).view(dtype))
+        return out
+
+    def _next(self, kind: str, size: int, dtype: np.dtype[Any]) -> Array:
         """Two buffers by turns: what is made, and what it is made of."""
-        self._turn ^= 1
-        return tuple(scratch(f"{self._turn} {i}", (size,), dtype) for i, dtype in enumerate(self._dtypes))
+        return scratch(f"{kind} {next(self._turns[kind])}", (size,), dtype)
 
     def _add(self, function: Callable[..., object], *arguments: Any, out: Any) -> None:
-        self._calls.append((function, arguments, out, any(isinstance(argument, slice) for argument in arguments)))
-
-    def _combine(self, earlier: list[Any], later: list[Any], out: list[Array]) -> None:
-        """The greater of two; with positions, the later one where it is greater.
-
-        Its position is greater then too. So the position is the maximum of the earlier one and of the later one times
-        whether the later is greater: no masked copy, which would take ten times as long.
-        """
-        if len(out) == 2:
-            is_greater = scratch("is greater", out[0].shape, _BOOL)
-            replacing = scratch("replacing", out[1].shape, out[1].dtype)
-            self._add(self._greater, later[0], earlier[0], out=is_greater)
-            self._add(_copy, is_greater, out=replacing)
-            self._add(np.multiply, replacing, later[1], out=replacing)
-            self._add(np.maximum, earlier[1], replacing, out=out[1])
-        self._add(np.maximum, earlier[0], later[0], out=out[0])
-
-
-def greater_or_first_nan(later: Array, earlier: Array, out: Array) -> None:
-    """np.greater in an order where NaN is the greatest and all NaN are equal."""
-    np.logical_or(later > earlier, np.isnan(later) & ~np.isnan(earlier), out=out)
+        self._calls.append((function, arguments, out))
 
 
 def program_for(*arguments: Any) -> Program:
@@ -156,7 +195,13 @@ def program_for(*arguments: Any) -> Program:
         programs = _local.programs
     except AttributeError:
         programs = _local.programs = lru_cache(maxsize=32)(Program)
-    return programs(*arguments)
+    made: Program = programs(*arguments)
+    return made
+
+
+def greater_or_first_nan(later: Array, earlier: Array, out: Array) -> None:
+    """np.greater in an order where NaN is the greatest and all NaN are equal."""
+    np.logical_or(later > earlier, np.isnan(later) & ~np.isnan(earlier), out=out)
 
 
 def _copy(array: Array, out: Array) -> None:
@@ -164,35 +209,41 @@ def _copy(array: Array, out: Array) -> None:
 
 
 def _narrowed(array: Array, key: tuple[slice, ...]) -> tuple[Array, np.dtype[Any]]:
-    """Part of a contiguous array, as a dtype to cast to; the bytes then are those of the part.
+    """Part of a contiguous array, and integers of the size of its elements: it is cast to these.
 
-    To take every second, fourth or eighth element out of a row is to cast integers that are as many times wider, of
-    which the low bytes come first: NumPy does that 2 to 6 times faster.
+    Every second, fourth or eighth element of a row is the low bytes of an integer that is as many times wider: NumPy
+    casts 2 to 6 times faster than it copies elements that are not neighbours.
     """
-    step, width = key[-1].step or 1, array.itemsize * (key[-1].step or 1)
-    narrow = np.dtype(f"u{array.itemsize}")
-    if step == 1 or width > 8 or step & (step - 1) or array.shape[-1] % step or sys.byteorder != "little":
+    step, narrow = key[-1].step or 1, np.dtype(f"u{array.itemsize}")
+    width = array.itemsize * step
+    if step == 1 or width not in (2, 4, 8) or array.shape[-1] % step or sys.byteorder != "little":
         return array[key].view(narrow), narrow
     count = len(range(array.shape[-1])[key[-1]])
     return array.view(f"u{width}")[(*key[:-1], slice(0, count))], narrow
 
 
-def _inputs(buffer: Array, layout: Layout, planes: int) -> Array:
-    """The view of a layout in which the inputs are."""
-    array = buffer[layout.margin :].reshape(planes, *layout.sizes)
-    return array[(slice(None), *map(slice, layout.inputs))]
+def _outputs(values: Array, planes: int, layout: Layout) -> tuple[Array, np.dtype[Any]]:
+    """Where the maxima are that are outputs."""
+    last = layout.passes[-1]
+    if last.keep is not None:  # rows were the only axis to reduce: what a stride leaves out is still there
+        shape, kept = (planes, *layout.sizes), (*layout.kept[:-1], last.keep)
+    else:
+        shape, kept = (planes, *layout.outputs), layout.kept
+    return _narrowed(values[: prod(shape)].reshape(shape), kept)
 
 
-def _first_positions(layout: Layout, planes: int, strides: tuple[int, ...]) -> Array:
-    positions = grid([np.arange(count) for count in (planes, *layout.inputs)], strides)
-    dtype = np.min_scalar_type(positions.max())
-    if not layout.has_gaps and positions.flat[-1] == positions.size - 1:
-        return _arange(1 << (positions.size - 1).bit_length(), dtype)[: positions.size]
-    buffer = np.zeros(layout.margin + planes * prod(layout.sizes), dtype)
-    _inputs(buffer, layout, planes)[...] = positions
-    return buffer
+def _window_starts(layout: Layout, planes: int, strides: tuple[int, ...]) -> Array:
+    """Position in its plane of the start of each window along rows, counted so that the first is 0.
 
+    Of all rows, of the margin too.
 
-@lru_cache(maxsize=4)
-def _arange(size: int, dtype: np.dtype[Any]) -> Array:
-    return np.arange(size, dtype=dtype)
+    In rows of gaps they are 0: positions of what may replace a gap must not be less.
+    """
+    *sizes, row = layout.sizes
+    of_rows = np.zeros(layout.margin // row + planes * prod(sizes), np.int64)
+    inside = tuple(map(slice, layout.inputs[:-1]))
+    of_rows[layout.margin // row :].reshape(planes, *sizes)[(slice(None), *inside)] = grid(
+        [np.arange(count) for count in layout.inputs[:-1]], strides[:-1]
+    )
+    starts = of_rows[:, np.newaxis] + np.arange(row)
+    return starts.astype(np.min_scalar_type(starts.max() + layout.row_extent))

@@ -24,9 +24,9 @@ from maxpool_ort.geometry import Axis, Geometry
 
 __all__ = ["Layout", "Pass", "Piece", "Plan", "first_taps", "is_dense", "make_plan"]
 
-PIECE_BYTES = 512 * 1024
+PIECE_BYTES = 1024 * 1024
 """Input bytes of a piece: it and what the passes make of it stay in cache."""
-PIECE_SIZE = 64 * 1024
+PIECE_SIZE = 256 * 1024
 """Elements of a piece where Indices are wanted: positions in it are 16-bit integers."""
 WINDOWS = 8
 """Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
@@ -41,8 +41,7 @@ class Pass:
     """One axis: distances between the two windows of which each operation takes the maximum, in elements."""
 
     shifts: tuple[int, ...]
-    row: int
-    """Positions along the last axis."""
+    is_along_rows: bool
     keep: slice | None
     """The positions of each row that stay after the pass; None if all do."""
 
@@ -55,6 +54,8 @@ class Layout:
     sizes: tuple[int, ...]
     """Positions along each spatial axis: inputs, and the gap behind them."""
     margin: int
+    pad_begin: int
+    """Of rows."""
     passes: tuple[Pass, ...]
     """Innermost axis first, so that of equals the first in row-major order stays."""
     outputs: tuple[int, ...]
@@ -66,6 +67,11 @@ class Layout:
     def has_gaps(self) -> bool:
         """Whether positions are anything but the inputs."""
         return self.margin > 0 or self.sizes != self.inputs
+
+    @property
+    def row_extent(self) -> int:
+        """Largest offset in a row from the start of a window."""
+        return sum(sum(along.shifts) for along in self.passes if along.is_along_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +88,10 @@ class Piece:
     """Along each axis: input position of each output's first tap that is no padding."""
     empty: tuple[tuple[Any, ...], ...]
     """Outputs of which all taps are padding."""
+
+    def start(self, strides: Sequence[int]) -> int:
+        """Index of the first input in a plane of these strides."""
+        return sum(part.start * stride for part, stride in zip(self.inputs[1:], strides, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +192,14 @@ def lay_out(axes: tuple[Axis, ...]) -> Layout:
     for i, axis in reversed(list(enumerate(axes))):
         keep = slice(0, (axis.output - 1) * axis.stride + 1, axis.stride)
         shifts = tuple(taps * axis.dilation * prod(layout[i + 1 :]) for taps in _shifts(axis.kernel))
-        drops = bool(shifts) and axis.stride > 1 and 0 < i == len(axes) - 1
+        is_along_rows = i == len(axes) - 1
+        drops = is_along_rows and axis.stride > 1
         if shifts:
-            passes.append(Pass(shifts, layout[-1], keep if drops else None))
-        if drops:
-            layout[i], keep = axis.output, slice(None)
+            passes.append(Pass(shifts, is_along_rows, keep if drops else None))
+            if drops:
+                layout[i], keep = axis.output, slice(None)
         kept.insert(0, keep)
-    return Layout(inputs, tuple(sizes), margin, tuple(passes), tuple(layout), (slice(None), *kept))
+    return Layout(inputs, tuple(sizes), margin, axes[-1].pad_begin, tuple(passes), tuple(layout), (slice(None), *kept))
 
 
 def _shifts(kernel: int) -> list[int]:
