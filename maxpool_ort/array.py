@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxpool_ort.errors import UnsupportedTypeError
 from maxpool_ort.geometry import AutoPad
-from maxpool_ort.kernel import pool
+from maxpool_ort.kernel import pooling
 from maxpool_ort.schema import MaxPoolAttributes
 
 __all__ = ["DTYPES", "max_pool"]
@@ -109,5 +109,6 @@ def max_pool(
         storage_order=storage_order,
         strides=strides,
     )
-    y, indices = pool(x, attributes.geometry(x.shape), attributes.storage_order, with_indices=return_indices)
+    geometry = attributes.geometry(x.shape)
+    y, indices = pooling(geometry, x.shape, attributes.storage_order, with_indices=bool(return_indices))(x)
     return y if indices is None else (y, indices)

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 import threading
 from time import perf_counter
 from typing import Any
@@ -27,7 +28,7 @@ from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op
 
 from maxpool_ort import wire
 from maxpool_ort.errors import MaxPoolError
-from maxpool_ort.kernel import pool
+from maxpool_ort.kernel import Pooling
 from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
 __all__ = ["Call", "raising_failures", "record_calls", "register"]
@@ -80,13 +81,19 @@ class _Output(np.ndarray[Any, Any]):
 
 def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[Array, Array | None]:
     start = perf_counter()
-    decoded = wire.decode(attributes)
-    y, indices = pool(x, decoded.geometry(x.shape), decoded.storage_order, with_indices=with_indices)
+    decoded, pooling = _prepared(attributes, x.shape, with_indices)
+    y, indices = pooling(x)
     if _recorders:
         call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start)
         for recorder in _recorders:
             recorder.append(call)
     return y, indices
+
+
+@lru_cache(maxsize=1024)
+def _prepared(attributes: str, shape: tuple[int, ...], with_indices: bool) -> tuple[MaxPoolAttributes, Pooling]:
+    decoded = wire.decode(attributes)
+    return decoded, Pooling(decoded.geometry(shape), shape, decoded.storage_order, with_indices=with_indices)
 
 
 def _body(dtype: np.dtype[Any], *, with_indices: bool) -> Callable[..., Any]:
@@ -172,7 +179,8 @@ def record_calls() -> Iterator[list[Call]]:
 @contextmanager
 def raising_failures() -> Iterator[None]:
     """Raise what failed in one of our operators during a run, in place of what ONNX Runtime made of it."""
-    _take_failure(in_any_thread=False)  # what a session that is not ours has left
+    if _failures:
+        _take_failure(in_any_thread=False)  # what a session that is not ours has left
     try:
         yield
     except Exception as error:
@@ -181,7 +189,7 @@ def raising_failures() -> Iterator[None]:
         if failure is None:
             raise
         raise failure from failure.__cause__
-    failure = _take_failure(in_any_thread=False)
+    failure = _take_failure(in_any_thread=False) if _failures else None
     if failure is not None:
         raise failure
 

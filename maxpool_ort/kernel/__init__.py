@@ -4,6 +4,7 @@
 where that does not pay, by ``taps``. Nothing is checked here: the geometry that comes in is right, and fits X.
 """
 
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from maxpool_ort.geometry import Geometry
 from maxpool_ort.kernel.block import put_maxima, put_maxima_and_indices
-from maxpool_ort.kernel.plan import Piece, make_plan
+from maxpool_ort.kernel.plan import Piece, Plan, make_plan
 from maxpool_ort.kernel.positions import to_column_major
 from maxpool_ort.kernel.sortable import lowest
 from maxpool_ort.kernel.threads import get_num_threads, run_all, set_num_threads
 
-__all__ = ["get_num_threads", "pool", "set_num_threads"]
+__all__ = ["Pooling", "get_num_threads", "pooling", "set_num_threads"]
 
 Array = NDArray[Any]
 
@@ -25,38 +26,73 @@ THREADED_BYTES = 1024 * 1024
 """Smaller inputs are done before a second thread has begun."""
 
 
-def pool(x: Array, geometry: Geometry, storage_order: int, *, with_indices: bool) -> tuple[Array, Array | None]:
-    """Y, and Indices or None, for X of shape (N, C, *geometry.input_spatial_shape); both are new and C-contiguous."""
-    shape = (*x.shape[:2], *geometry.output_spatial_shape)
-    y = np.empty(shape, x.dtype)
-    indices = np.empty(shape, np.int64) if with_indices else None
-    if not y.size:
+class Pooling:
+    """MaxPool for X of one shape and dtype: what does not depend on the elements is worked out once.
+
+    Parameters
+    ----------
+    geometry, storage_order, with_indices
+        What to do.
+    shape
+        Of X: (N, C, *geometry.input_spatial_shape).
+    """
+
+    def __init__(self, geometry: Geometry, shape: tuple[int, ...], storage_order: int, *, with_indices: bool) -> None:
+        self._geometry = geometry
+        self._with_indices = with_indices
+        self._storage_order = storage_order
+        self._planes = prod(shape[:2])
+        self._sizes = geometry.input_spatial_shape
+        self._strides = tuple(prod(self._sizes[i + 1 :]) for i in range(len(self._sizes)))
+        self._shape = (*shape[:2], *geometry.output_spatial_shape)
+        self._plans: dict[tuple[int, int], Plan] = {}
+
+    def __call__(self, x: Array) -> tuple[Array, Array | None]:
+        """Y, and Indices or None; both are new and C-contiguous."""
+        y = np.empty(self._shape, x.dtype)
+        indices = np.empty(self._shape, np.int64) if self._with_indices else None
+        if not y.size:
+            return y, indices
+        threads = get_num_threads() if x.nbytes >= THREADED_BYTES else 1
+        plan = self._plan(x.itemsize, threads)
+        x_planes = x.reshape(self._planes, *self._sizes)
+        y_planes = y.reshape(self._planes, *self._shape[2:])
+        index_planes = None if indices is None else indices.reshape(y_planes.shape)
+
+        def work(first: int, piece: Piece) -> None:
+            planes = slice(first, first + plan.planes)
+            index_part = None if index_planes is None else index_planes[planes][piece.outputs]
+            self._pool(x_planes[planes][piece.inputs], piece, y_planes[planes][piece.outputs], index_part, first)
+
+        firsts = range(0, self._planes, plan.planes)
+        run_all(work, [(first, piece) for first in firsts for piece in plan.pieces], threads)
         return y, indices
-    plan = make_plan(geometry, x.itemsize, with_indices=with_indices)
-    sizes = geometry.input_spatial_shape
-    strides = tuple(prod(sizes[i + 1 :]) for i in range(len(sizes)))
-    count = prod(x.shape[:2])
-    x_planes, y_planes = x.reshape(count, *sizes), y.reshape(count, *geometry.output_spatial_shape)
-    index_planes = None if indices is None else indices.reshape(y_planes.shape)
 
-    def work(first: int, piece: Piece) -> None:
-        planes = slice(first, first + plan.planes)
-        x_part, y_part = x_planes[planes][piece.inputs], y_planes[planes][piece.outputs]
-        index_part = None
-        if index_planes is None:
-            put_maxima(x_part, piece, y_part)
+    def _plan(self, itemsize: int, threads: int) -> Plan:
+        key = itemsize, threads
+        if key not in self._plans:
+            self._plans[key] = make_plan(
+                self._geometry, self._planes, itemsize, threads, with_indices=self._with_indices
+            )
+        return self._plans[key]
+
+    def _pool(self, x: Array, piece: Piece, y: Array, indices: Array | None, first: int) -> None:
+        """Fill the outputs of one piece, in planes of which the number of the first is ``first``."""
+        if indices is None:
+            put_maxima(x, piece, y)
         else:
-            index_part = index_planes[planes][piece.outputs]
-            origins = np.arange(first, first + len(x_part)) * prod(sizes) + piece.start(strides)
-            origins = origins.reshape(-1, *[1] * len(sizes))
-            put_maxima_and_indices(x_part, piece, y_part, index_part, strides, origins)
-            if storage_order and x.size:
-                to_column_major(index_part, sizes)
+            origins = np.arange(first, first + len(x)) * prod(self._sizes) + piece.start(self._strides)
+            origins = origins.reshape(-1, *[1] * len(self._sizes))
+            put_maxima_and_indices(x, piece, y, indices, self._strides, origins)
+            if self._storage_order and x.size:
+                to_column_major(indices, self._sizes)
         for outputs in piece.empty:
-            y_part[outputs] = lowest(y.dtype)
-            if index_part is not None:
-                index_part[outputs] = -1
+            y[outputs] = lowest(y.dtype)
+            if indices is not None:
+                indices[outputs] = -1
 
-    threads = get_num_threads() if x.nbytes >= THREADED_BYTES else 1
-    run_all(work, ((first, piece) for first in range(0, count, plan.planes) for piece in plan.pieces), threads)
-    return y, indices
+
+@lru_cache(maxsize=256)
+def pooling(geometry: Geometry, shape: tuple[int, ...], storage_order: int, *, with_indices: bool) -> Pooling:
+    """A Pooling, made once."""
+    return Pooling(geometry, shape, storage_order, with_indices=with_indices)

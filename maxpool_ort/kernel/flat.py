@@ -194,7 +194,7 @@ def program_for(*arguments: Any) -> Program:
     try:
         programs = _local.programs
     except AttributeError:
-        programs = _local.programs = lru_cache(maxsize=32)(Program)
+        programs = _local.programs = lru_cache(maxsize=8)(Program)
     made: Program = programs(*arguments)
     return made
 
@@ -224,12 +224,11 @@ def _narrowed(array: Array, key: tuple[slice, ...]) -> tuple[Array, np.dtype[Any
 
 def _outputs(values: Array, planes: int, layout: Layout) -> tuple[Array, np.dtype[Any]]:
     """Where the maxima are that are outputs."""
-    last = layout.passes[-1]
-    if last.keep is not None:  # rows were the only axis to reduce: what a stride leaves out is still there
-        shape, kept = (planes, *layout.sizes), (*layout.kept[:-1], last.keep)
-    else:
-        shape, kept = (planes, *layout.outputs), layout.kept
-    return _narrowed(values[: prod(shape)].reshape(shape), kept)
+    shape, kept, keep = layout.outputs, layout.kept, layout.passes[-1].keep
+    if keep is not None:  # rows were the only axis to reduce: what the stride leaves out is still there
+        count = kept[-1].stop
+        shape, kept = layout.sizes, (*kept[:-1], slice(0, (count - 1) * keep.step + 1, keep.step))
+    return _narrowed(values[: planes * prod(shape)].reshape(planes, *shape), kept)
 
 
 def _window_starts(layout: Layout, planes: int, strides: tuple[int, ...]) -> Array:

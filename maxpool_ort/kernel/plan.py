@@ -24,10 +24,12 @@ from maxpool_ort.geometry import Axis, Geometry
 
 __all__ = ["Layout", "Pass", "Piece", "Plan", "first_taps", "is_dense", "make_plan"]
 
-PIECE_BYTES = 1024 * 1024
-"""Input bytes of a piece: it and what the passes make of it stay in cache."""
-PIECE_SIZE = 256 * 1024
-"""Elements of a piece where Indices are wanted: positions in it are 16-bit integers."""
+PIECE_BYTES = 2 * 1024 * 1024
+"""Input bytes of a piece where Y alone is wanted: large enough that calls take little time beside their work."""
+PIECE_SIZE = 512 * 1024
+"""Elements of a piece where Indices are wanted."""
+SCRATCH_BYTES = 14 * 1024 * 1024
+"""Of all threads together; pieces are smaller where there are many."""
 WINDOWS = 8
 """Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
 pieces both read is little then."""
@@ -89,6 +91,11 @@ class Piece:
     empty: tuple[tuple[Any, ...], ...]
     """Outputs of which all taps are padding."""
 
+    @property
+    def size(self) -> int:
+        """Elements in each plane, of the layout if there is one."""
+        return prod(axis.input for axis in self.axes) if self.layout is None else prod(self.layout.sizes)
+
     def start(self, strides: Sequence[int]) -> int:
         """Index of the first input in a plane of these strides."""
         return sum(part.start * stride for part, stride in zip(self.inputs[1:], strides, strict=True))
@@ -103,14 +110,23 @@ class Plan:
 
 
 @lru_cache(maxsize=256)
-def make_plan(geometry: Geometry, itemsize: int, *, with_indices: bool) -> Plan:
-    """Cut planes of this geometry into pieces."""
-    most = PIECE_BYTES // itemsize
-    most = max(1, min(most, PIECE_SIZE) if with_indices else most)
+def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, with_indices: bool) -> Plan:
+    """Cut planes of this geometry into pieces of like size, for these threads."""
+    most = _piece_size(itemsize, threads, with_indices=with_indices)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]
     pieces = tuple(_piece(*zip(*parts, strict=True)) for parts in product(*spans))
-    plane = prod(geometry.input_spatial_shape)
-    return Plan(pieces, max(1, most // max(1, plane)) if len(pieces) == 1 else 1)
+    if len(pieces) > 1:
+        return Plan(pieces, 1)
+    together = max(1, most // max(1, pieces[0].size))
+    share = -(-planes // threads)  # of one thread
+    return Plan(pieces, max(1, -(-share // max(1, -(-share // together)))))
+
+
+def _piece_size(itemsize: int, threads: int, *, with_indices: bool) -> int:
+    """The most elements that a piece should have."""
+    if with_indices:
+        return min(PIECE_SIZE, SCRATCH_BYTES // threads // (3 * itemsize + 12))
+    return min(PIECE_BYTES, SCRATCH_BYTES // threads // 3) // itemsize
 
 
 def _piece(inputs: tuple[slice, ...], outputs: tuple[slice, ...], axes: tuple[Axis, ...]) -> Piece:
@@ -195,9 +211,11 @@ def lay_out(axes: tuple[Axis, ...]) -> Layout:
         is_along_rows = i == len(axes) - 1
         drops = is_along_rows and axis.stride > 1
         if shifts:
+            if drops and layout[i] % axis.stride == 0:
+                keep = slice(0, layout[i], axis.stride)  # also what may be left after the outputs: rows stay one run
             passes.append(Pass(shifts, is_along_rows, keep if drops else None))
             if drops:
-                layout[i], keep = axis.output, slice(None)
+                layout[i], keep = len(range(layout[i])[keep]), slice(0, axis.output)
         kept.insert(0, keep)
     return Layout(inputs, tuple(sizes), margin, axes[-1].pad_begin, tuple(passes), tuple(layout), (slice(None), *kept))
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 __all__ = ["KEPT_BYTES", "scratch"]
 
-KEPT_BYTES = 5 * 1024 * 1024
+KEPT_BYTES = 3 * 1024 * 1024
 """Size of a buffer; what is never written takes no memory. Who needs a larger one gets one of their own."""
 
 _kept = threading.local()

@@ -1,7 +1,7 @@
 """Pieces of work on several threads, of which there are none before the first large input."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 import operator
@@ -69,8 +69,13 @@ def _count(value: Any, what: str) -> int:
     return count
 
 
-def run_all(function: Callable[..., None], items: Iterable[tuple[Any, ...]], threads: int) -> None:
+def run_all(function: Callable[..., None], items: Sequence[tuple[Any, ...]], threads: int) -> None:
     """Call the function with each item, on this thread and ``threads - 1`` others; raise the first error, if any."""
+    threads = min(threads, len(items))
+    if threads < 2:
+        for item in items:
+            function(*item)
+        return
     queue = deque(items)
 
     def work() -> None:
@@ -81,10 +86,9 @@ def run_all(function: Callable[..., None], items: Iterable[tuple[Any, ...]], thr
 
     helpers = []
     try:
-        if threads > 1:
+        with suppress(RuntimeError):  # the interpreter is ending: this thread does it all
             executor = _get_executor(threads - 1)
-            with suppress(RuntimeError):  # the interpreter is ending: this thread does the rest alone
-                helpers = [executor.submit(work) for _ in range(min(threads, len(queue)) - 1)]
+            helpers = [executor.submit(work) for _ in range(threads - 1)]
         work()
     finally:
         queue.clear()  # after an error
