@@ -4,11 +4,9 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-import importlib.util
 import json
 import os
 from pathlib import Path
-import re
 import sys
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy as np
 import onnxruntime
 
 import maxpool_ort
+from maxpool_ort.bench import DTYPE_NAMES, PAIRS, PEERS, WORKLOADS, Growth, Result, cases, growth, machine, measure
 from maxpool_ort.convert import Conversion, convert_file, restore_file
 from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
@@ -23,20 +22,20 @@ from maxpool_ort.files import read_model
 from maxpool_ort.graphs import Dims, maxpool_nodes
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
+from maxpool_ort.report import as_document, check_plot, draw, from_document, tables
 from maxpool_ort.schema import DOMAIN
 from maxpool_ort.session import InferenceSession
-from maxpool_ort.table import table
+from maxpool_ort.table import best_table, track
 
 __all__ = ["main"]
 
-_PIPED_WIDTH = 140
-_NUMBER = re.compile(r"-?[\d.]+(e[-+]?\d+)?|")
 _EXAMPLES = """\
 examples:
   maxpool-ort run models/digits.onnx
   maxpool-ort inspect model.onnx
   maxpool-ort convert model.onnx model-python.onnx
   maxpool-ort restore model-python.onnx model.onnx
+  maxpool-ort bench --workload tiny
 
 exit codes: 0 all is fine, 1 the work failed, 2 wrong usage
 """
@@ -74,6 +73,23 @@ examples:
   maxpool-ort inspect model.onnx --json
 
 "Y declared" is what the file says, if anything; "Y true" follows from X.
+"""
+_BENCH = """\
+Time whole runs of our operator against those of others, in one process and by
+turns, medians of 15 pairs (3, where the other takes more than half a second).
+A time counts only if both sides gave the same. All of it takes about half an
+hour; name workloads, dtypes and peers to see a part.
+
+peers: onnxruntime (its own MaxPool), textbook (a PyOp of sliding_window_view
+and max), torch (max_pool1d, 2d and 3d, array against array, if installed),
+reference (onnx.reference, the smallest workload only)
+"""
+_BENCH_EXAMPLES = """\
+examples:
+  maxpool-ort bench --workload tiny
+  maxpool-ort bench --peer onnxruntime --threads 1 --plot ratios.png
+  maxpool-ort bench --json > results.json
+  maxpool-ort bench --load results.json --plot ratios.svg
 """
 
 
@@ -167,7 +183,41 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_INSPECT_EXAMPLES,
     )
     inspect.add_argument("model", metavar="MODEL", help="an ONNX model, converted or not")
+
+    bench = add("bench", _bench, "how fast it is, against others", _BENCH, _BENCH_EXAMPLES)
+    names = [workload.name for workload in WORKLOADS]
+    for option, choices, what in (
+        ("--workload", names, "one workload"),
+        ("--dtype", DTYPE_NAMES, "one dtype"),
+        ("--outputs", ("Y", "Y+Indices"), "only these outputs"),
+        ("--peer", PEERS, "one peer"),
+    ):
+        bench.add_argument(
+            option, action="append", default=[], choices=choices, metavar=option[2:].upper(),
+            help=f"{what}; repeat for more (default: all of {', '.join(choices)})",
+        )  # fmt: skip
+    bench.add_argument(
+        "--threads", action="append", default=[], type=_positive, metavar="N", help="threads of both sides; repeat for "
+        "more (default: 1, and as many as there are processors)",
+    )  # fmt: skip
+    bench.add_argument("--pairs", type=_positive, default=PAIRS, metavar="N", help=f"pairs of runs (default: {PAIRS})")
+    bench.add_argument(
+        "--growth",
+        action="store_true",
+        help="also how time and memory grow; without names of a part, it is told anyway",
+    )
+    bench.add_argument("--load", metavar="FILE", help="show what --json has printed, rather than measure")
+    bench.add_argument(
+        "--plot", metavar="FILE", help="draw the ratios against onnxruntime: .png, .svg or .pdf (needs matplotlib)"
+    )
     return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be >= 1, got {number}")
+    return number
 
 
 def _seed(text: str) -> int:
@@ -200,9 +250,11 @@ def _run(options: argparse.Namespace) -> tuple[object, str]:
     }
     parts = [
         f"input: {feed.source}",
-        _table(["output", *list(summaries[0])[1:]], [[_cell(value) for value in row.values()] for row in summaries]),
+        best_table(
+            ["output", *list(summaries[0])[1:]], [[_cell(value) for value in row.values()] for row in summaries]
+        ),
         *([f"{right} of {feed.label.size} right ({right / feed.label.size:.1%})"] if right is not None else []),
-        _table(
+        best_table(
             ["MaxPool", "attributes", "dtype", "X", "Y", "calls", "ms in Python"],
             [[*map(_cell, list(node.values())[:-1]), f"{node['ms']:.2f}"] for node in nodes],
         )
@@ -272,7 +324,7 @@ def _convert(options: argparse.Namespace) -> tuple[object, str]:
         "skipped": [asdict(node) for node in done.skipped],
     }
     rows = [[n.node, n.element_type, n.attributes, "yes" if n.is_guarded else "no", n.where] for n in done.converted]
-    parts = [_table(["converted", "type", "attributes", "guard", "where"], rows)] if rows else []
+    parts = [best_table(["converted", "type", "attributes", "guard", "where"], rows)] if rows else []
     return result, "\n\n".join([*parts, _conversion_text(done), f"wrote {options.dst}"])
 
 
@@ -307,45 +359,37 @@ def _inspect(options: argparse.Namespace) -> tuple[object, str]:
         if notes
         else ["ONNX Runtime's own operator would give the same."]
     )
-    return result, f"{_table(header, rows)}\n\n" + "\n".join(said)
+    return result, f"{best_table(header, rows)}\n\n" + "\n".join(said)
 
 
 def _dims(dims: Dims | None) -> str:
     return "?" if dims is None else f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table as text: by rich where it is installed, else plain; a last column "where" of one value goes above it."""
-    if header[-1] == "where" and len({row[-1] for row in rows}) == 1:
-        return f"in {rows[0][-1]}:\n{_table(header[:-1], [row[:-1] for row in rows])}"
-    if importlib.util.find_spec("rich") is None:
-        return table(header, rows)
-    from rich.console import Console  # noqa: PLC0415 (an extra)
+def _bench(options: argparse.Namespace) -> tuple[object, str]:
+    if options.plot:
+        check_plot(options.plot)
+    if options.load:
+        found, results, grown = from_document(options.load)
+    else:
+        found, results, grown = machine(), *_measure(options)
+    if options.plot:
+        draw(options.plot, found, results)
+    parts = [", ".join(f"{name} {version}" for name, version in found.items())]
+    parts += [f"{title}\n{best_table(header, rows)}" for title, header, rows in tables(results, grown)]
+    return as_document(found, results, grown), "\n\n".join(
+        [*parts, *([f"wrote {options.plot}"] if options.plot else [])]
+    )
 
-    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-    drawn = _rich_table(header, rows, is_narrow=False)
-    if console.measure(drawn, options=console.options.update(max_width=10_000)).maximum > console.width:
-        drawn = _rich_table(header, rows, is_narrow=True)
-    with console.capture() as capture:
-        console.print(drawn)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
-
-def _rich_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, is_narrow: bool) -> Any:
-    """A rich table; a narrow one has one attribute a line, and lines between its rows."""
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), leading=int(is_narrow))
-    for name, column in zip(header, zip(*rows, strict=True), strict=True):
-        is_number = all(map(_NUMBER.fullmatch, map(str, column)))
-        is_list = name == "attributes" and is_narrow
-        drawn.add_column(name, overflow="fold", no_wrap=is_list, justify="right" if is_number else "left")
-    for row in rows:
-        cells = [
-            str(c).replace(" ", "\n") if n == "attributes" and is_narrow else str(c)
-            for n, c in zip(header, row, strict=True)
-        ]
-        drawn.add_row(*map(Text, cells))
-    return drawn
+def _measure(options: argparse.Namespace) -> tuple[list[Result], list[Growth]]:
+    chosen = cases(
+        workloads=options.workload,
+        dtypes=options.dtype,
+        outputs=options.outputs,
+        threads=options.threads,
+        peers=options.peer,
+    )
+    results = [measure(case, options.pairs) for case in track(chosen, "measuring")]
+    is_part = options.workload or options.dtype or options.outputs or options.peer
+    return results, list(track(growth(options.pairs), "growth")) if options.growth or not is_part else []

@@ -31,15 +31,15 @@ from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
-__all__ = ["Call", "raising_failures", "record_calls", "register"]
+__all__ = ["Call", "define", "raising_failures", "record_calls", "register"]
 
 Array = NDArray[Any]
 
-_DTYPES: dict[Any, np.dtype[Any]] = {
-    PyOp.dt_float: np.dtype(np.float32),
-    PyOp.dt_double: np.dtype(np.float64),
-    PyOp.dt_int8: np.dtype(np.int8),
-    PyOp.dt_uint8: np.dtype(np.uint8),
+_ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
+    np.dtype(np.float32): PyOp.dt_float,
+    np.dtype(np.float64): PyOp.dt_double,
+    np.dtype(np.int8): PyOp.dt_int8,
+    np.dtype(np.uint8): PyOp.dt_uint8,
 }
 _REGISTERED = "maxpool_ort.registered"
 """Config entry by which SessionOptions remember that they have our operators: adding them twice is an error."""
@@ -81,7 +81,7 @@ class _Output(np.ndarray[Any, Any]):
 
 def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[Array, Array | None]:
     start = perf_counter()
-    decoded, pooling = _prepared(attributes, x.shape, with_indices)
+    decoded, pooling = _prepared(attributes, x.shape, with_indices=with_indices)
     y, indices = pooling(x)
     if _recorders:
         call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start)
@@ -91,7 +91,7 @@ def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[A
 
 
 @lru_cache(maxsize=1024)
-def _prepared(attributes: str, shape: tuple[int, ...], with_indices: bool) -> tuple[MaxPoolAttributes, Pooling]:
+def _prepared(attributes: str, shape: tuple[int, ...], *, with_indices: bool) -> tuple[MaxPoolAttributes, Pooling]:
     decoded = wire.decode(attributes)
     return decoded, Pooling(decoded.geometry(shape), shape, decoded.storage_order, with_indices=with_indices)
 
@@ -125,14 +125,20 @@ def register_operators() -> None:
     """Register our operators with onnxruntime-extensions, unless they are already."""
     if any(op.op_type.startswith(f"{DOMAIN}::") for op in Opdef._odlist.values()):  # noqa: SLF001 (there is no other list)
         return
-    for with_indices, op_type in ((False, OP_TYPE), (True, OP_TYPE_WITH_INDICES)):
-        for element_type, dtype in _DTYPES.items():
-            onnx_op(
-                op_type=f"{DOMAIN}::{op_type}",
-                inputs=[element_type],
-                outputs=[element_type, PyOp.dt_int64][: 1 + with_indices],
-                attrs={wire.ATTRIBUTES: PyOp.dt_string, wire.NODE: PyOp.dt_string},
-            )(_body(dtype, with_indices=with_indices))
+    for with_indices in (False, True):
+        for dtype in _ELEMENT_TYPES:
+            define(DOMAIN, dtype, _body(dtype, with_indices=with_indices), with_indices=with_indices)
+
+
+def define(domain: str, dtype: np.dtype[Any], body: Callable[..., Any], *, with_indices: bool) -> None:
+    """Define MaxPool of a domain for one dtype, once in a process: ``body(x, **wired)`` returns Y, or Y and Indices."""
+    element_type = _ELEMENT_TYPES[dtype]
+    onnx_op(
+        op_type=f"{domain}::{OP_TYPE_WITH_INDICES if with_indices else OP_TYPE}",
+        inputs=[element_type],
+        outputs=[element_type, PyOp.dt_int64][: 1 + with_indices],
+        attrs={wire.ATTRIBUTES: PyOp.dt_string, wire.NODE: PyOp.dt_string},
+    )(body)
 
 
 def register(session_options: onnxruntime.SessionOptions) -> None:

@@ -22,7 +22,7 @@ __all__ = ["Pooling", "get_num_threads", "pooling", "set_num_threads"]
 
 Array = NDArray[Any]
 
-THREADED_BYTES = 1024 * 1024
+THREADED_BYTES = 4 * 1024 * 1024
 """Smaller inputs are done before a second thread has begun."""
 
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.kernel import taps
-from maxpool_ort.kernel.flat import Program, greater_or_first_nan, program_for
+from maxpool_ort.kernel.flat import Program, greater_or_first_nan
 from maxpool_ort.kernel.plan import Layout, Piece
 from maxpool_ort.kernel.positions import grid
-from maxpool_ort.kernel.scratch import scratch
 from maxpool_ort.kernel.sortable import from_sortable, lowest, to_sortable
+from maxpool_ort.kernel.workspace import workspace
 
 __all__ = ["put_maxima", "put_maxima_and_indices"]
 
@@ -31,7 +31,7 @@ def put_maxima(x: Array, piece: Piece, y: Array) -> None:
 
 
 def put_maxima_and_indices(x: Array, piece: Piece, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
-    """Likewise, and fill indices: of the first of x in each plane it is ``origins``, ``strides`` are those of a plane."""
+    """Likewise, and fill indices: ``origins`` is that of the first of x in each plane, ``strides`` are a plane's."""
     best = _to_compare(y)
     if piece.layout is not None:
         program = _run(x, piece.layout, best, strides, np.greater)
@@ -48,7 +48,7 @@ def put_maxima_and_indices(x: Array, piece: Piece, y: Array, indices: Array, str
 
 def _to_compare(y: Array) -> Array:
     """Where to put maxima: y itself, or integers in the order of float16."""
-    return scratch("best", y.shape, _INT16) if y.dtype == np.float16 else y
+    return workspace().array("best", y.shape, _INT16) if y.dtype == np.float16 else y
 
 
 def _from_compared(best: Array, y: Array) -> None:
@@ -58,7 +58,7 @@ def _from_compared(best: Array, y: Array) -> None:
 
 def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
     is_copied = layout.has_gaps or x.dtype == np.float16 or not x.flags.c_contiguous
-    program = program_for(layout, len(x), y.dtype, strides, is_copied, greater)
+    program: Program = workspace().program(Program, layout, len(x), y.dtype, strides, is_copied, greater)
     if not is_copied:
         program.run(y, x.reshape(-1))
         return program

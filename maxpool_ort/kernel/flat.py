@@ -11,27 +11,24 @@ bits for all but the longest windows. Then they become positions in X.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from itertools import cycle
 from math import prod
 import sys
-import threading
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxpool_ort.kernel.plan import Layout, Pass
+from maxpool_ort.kernel.plan import Layout
 from maxpool_ort.kernel.positions import grid
-from maxpool_ort.kernel.scratch import scratch
 from maxpool_ort.kernel.sortable import lowest
+from maxpool_ort.kernel.workspace import Workspace
 
-__all__ = ["Program", "greater_or_first_nan", "program_for"]
+__all__ = ["Program", "greater_or_first_nan"]
 
 Array = NDArray[Any]
 
 _BOOL, _UINT8 = np.dtype(np.bool_), np.dtype(np.uint8)
-_local = threading.local()
 
 
 class _Source:
@@ -46,6 +43,8 @@ class Program:
 
     Parameters
     ----------
+    workspace
+        Where the buffers are.
     layout, planes, dtype
         The block.
     strides
@@ -69,6 +68,7 @@ class Program:
 
     def __init__(
         self,
+        workspace: Workspace,
         layout: Layout,
         planes: int,
         dtype: np.dtype[Any],
@@ -80,14 +80,16 @@ class Program:
         self._turns: dict[str, Iterator[str]] = defaultdict(lambda: cycle("01"))
         self._greater = greater
         self._lowest = lowest(dtype) if layout.has_gaps else None
-        self._source = scratch("source", (layout.margin + planes * prod(layout.sizes),), dtype)
+        self._workspace = workspace
+        self._dtype = dtype
+        self._size = layout.margin + planes * prod(layout.sizes)
+        values: Any = _Source()
         if is_copied:
+            self._source = values = workspace.array("source", (self._size,), dtype)
             inside = (slice(None), *map(slice, layout.inputs))
-            self.inputs = self._source[layout.margin :].reshape(planes, *layout.sizes)[inside]
-        values = self._source if is_copied else _Source()
-        starts = None if strides is None else _window_starts(layout, planes, strides)
+            self.inputs = values[layout.margin :].reshape(planes, *layout.sizes)[inside]
         self.origin = layout.pad_begin
-        self._plan(layout, planes, values, starts)
+        self._plan(layout, planes, values, None if strides is None else _window_starts(layout, planes, strides))
 
     def run(self, y: Array, x: Array | None = None) -> None:
         """Fill y, of any memory layout."""
@@ -100,12 +102,12 @@ class Program:
 
     def clear(self) -> None:
         """Before ``inputs`` are put in, if others have used the buffer: fill the gaps."""
-        if self._lowest is not None and _local.__dict__.get("owner") is not self:
+        if self._lowest is not None and self._workspace.owner is not self:
             self._source.fill(self._lowest)
-        _local.owner = self
+        self._workspace.owner = self
 
     def _plan(self, layout: Layout, planes: int, values: Any, starts: Array | None) -> None:
-        valid = self._source.size
+        valid = self._size
         whole = valid // layout.sizes[-1] * layout.sizes[-1]  # without the margin of the first row
         positions = None if starts is None else starts.reshape(-1)
         for along in layout.passes:
@@ -115,13 +117,13 @@ class Program:
                 valid -= shift
                 earlier, later = slice(0, valid), slice(shift, shift + valid)
                 if positions is not None:
-                    is_greater = scratch("is greater", (valid,), _BOOL)
+                    is_greater = self._workspace.array("is greater", (valid,), _BOOL)
                     self._add(self._greater, values[later], values[earlier], out=is_greater)
                     if along.is_along_rows:
                         offsets = self._plan_offsets(offsets, is_greater, shift, sum(along.shifts))
                     else:
                         positions = self._plan_positions(positions, is_greater, shift)
-                maxima = self._next("values", self._source.size, self._source.dtype)
+                maxima = self._next("values", self._size, self._dtype)
                 self._add(np.maximum, values[earlier], values[later], out=maxima[earlier])
                 values = maxima
             if along.is_along_rows and offsets is not None and starts is not None:
@@ -138,11 +140,11 @@ class Program:
         dtype = np.min_scalar_type(largest)
         valid = is_greater.size
         chosen = self._plan_integers(is_greater, dtype)
-        out = self._next("offsets", self._source.size, dtype)
+        out = self._next("offsets", self._size, dtype)
         if offsets is None:
             self._add(np.multiply, chosen, dtype.type(shift), out=out[:valid])
         else:
-            moved = scratch("moved", (valid,), dtype)
+            moved = self._workspace.array("moved", (valid,), dtype)
             self._add(np.add, offsets[shift : shift + valid], dtype.type(shift), out=moved)
             self._add(np.multiply, moved, chosen, out=moved)
             self._add(np.maximum, offsets[:valid], moved, out=out[:valid])
@@ -160,7 +162,7 @@ class Program:
         """0 and 1, in place if they are bytes."""
         if dtype == _UINT8:
             return is_true.view(dtype)
-        integers = scratch("integers", is_true.shape, dtype)
+        integers = self._workspace.array("integers", is_true.shape, dtype)
         self._add(_copy, is_true, out=integers)
         return integers
 
@@ -183,20 +185,10 @@ class Program:
 
     def _next(self, kind: str, size: int, dtype: np.dtype[Any]) -> Array:
         """Two buffers by turns: what is made, and what it is made of."""
-        return scratch(f"{kind} {next(self._turns[kind])}", (size,), dtype)
+        return self._workspace.array(f"{kind} {next(self._turns[kind])}", (size,), dtype)
 
     def _add(self, function: Callable[..., object], *arguments: Any, out: Any) -> None:
         self._calls.append((function, arguments, out))
-
-
-def program_for(*arguments: Any) -> Program:
-    """A program of this thread."""
-    try:
-        programs = _local.programs
-    except AttributeError:
-        programs = _local.programs = lru_cache(maxsize=8)(Program)
-    made: Program = programs(*arguments)
-    return made
 
 
 def greater_or_first_nan(later: Array, earlier: Array, out: Array) -> None:
@@ -218,8 +210,8 @@ def _narrowed(array: Array, key: tuple[slice, ...]) -> tuple[Array, np.dtype[Any
     width = array.itemsize * step
     if step == 1 or width not in (2, 4, 8) or array.shape[-1] % step or sys.byteorder != "little":
         return array[key].view(narrow), narrow
-    count = len(range(array.shape[-1])[key[-1]])
-    return array.view(f"u{width}")[(*key[:-1], slice(0, count))], narrow
+    kept = (*key[:-1], slice(0, len(range(array.shape[-1])[key[-1]])))
+    return array.view(f"u{width}")[kept], narrow
 
 
 def _outputs(values: Array, planes: int, layout: Layout) -> tuple[Array, np.dtype[Any]]:
@@ -240,8 +232,8 @@ def _window_starts(layout: Layout, planes: int, strides: tuple[int, ...]) -> Arr
     """
     *sizes, row = layout.sizes
     of_rows = np.zeros(layout.margin // row + planes * prod(sizes), np.int64)
-    inside = tuple(map(slice, layout.inputs[:-1]))
-    of_rows[layout.margin // row :].reshape(planes, *sizes)[(slice(None), *inside)] = grid(
+    inside = (slice(None), *map(slice, layout.inputs[:-1]))
+    of_rows[layout.margin // row :].reshape(planes, *sizes)[inside] = grid(
         [np.arange(count) for count in layout.inputs[:-1]], strides[:-1]
     )
     starts = of_rows[:, np.newaxis] + np.arange(row)

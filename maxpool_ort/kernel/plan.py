@@ -28,7 +28,7 @@ PIECE_BYTES = 2 * 1024 * 1024
 """Input bytes of a piece where Y alone is wanted: large enough that calls take little time beside their work."""
 PIECE_SIZE = 512 * 1024
 """Elements of a piece where Indices are wanted."""
-SCRATCH_BYTES = 14 * 1024 * 1024
+SCRATCH_BYTES = 12 * 1024 * 1024
 """Of all threads together; pieces are smaller where there are many."""
 WINDOWS = 8
 """Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
@@ -204,7 +204,9 @@ def lay_out(axes: tuple[Axis, ...]) -> Layout:
     inner = [prod(sizes[i + 1 :]) for i in range(len(axes))]
     margin = sum(axis.pad_begin * elements for axis, elements in zip(axes, inner, strict=True))
     inputs = tuple(axis.input for axis in axes)
-    layout, kept, passes = list(sizes), [], []
+    layout = list(sizes)
+    kept: list[slice] = []
+    passes = []
     for i, axis in reversed(list(enumerate(axes))):
         keep = slice(0, (axis.output - 1) * axis.stride + 1, axis.stride)
         shifts = tuple(taps * axis.dilation * prod(layout[i + 1 :]) for taps in _shifts(axis.kernel))

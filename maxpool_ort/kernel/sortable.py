@@ -1,11 +1,11 @@
-"""float16 as int16 in the order of the values: NumPy has no vectorized comparison of float16, this is 40 times faster."""
+"""float16 as int16 in the order of the values: NumPy has no vectorized comparison of float16; 40 times faster."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["lowest", "from_sortable", "to_sortable"]
+__all__ = ["from_sortable", "lowest", "to_sortable"]
 
 _SIGN_BIT = np.int16(-0x8000)
 _INFINITY_BITS = np.int16(0x7C00)
@@ -22,7 +22,7 @@ def lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def to_sortable(x: NDArray[Any], out: NDArray[np.int16] | None = None) -> NDArray[np.int16]:
-    """Keys in the order of x, float16, of its shape, in ``out`` if it is given: zeros are equal, and all NaN are one value above infinity.
+    """Keys in the order of x, float16, in ``out`` if it is given: zeros are equal, all NaN are one above infinity.
 
     >>> to_sortable(np.array([-np.inf, -0.0, 0.0, 1.0, np.inf, -np.nan], np.float16)).tolist()
     [-31744, 0, 0, 15360, 31744, 32767]

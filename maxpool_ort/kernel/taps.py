@@ -35,7 +35,7 @@ def maxima_and_positions(x: Array, position: Array, axes: Sequence[Axis]) -> tup
         best, best_position = x.take(first, number), position.take(first, number)
         for outputs, inputs in _taps(axis, number):
             target, candidate = best[outputs], x[inputs]
-            is_greater = (candidate > target) | ((candidate != candidate) & (target == target))  # NaN counts as greatest
+            is_greater = (candidate > target) | (np.isnan(candidate) & ~np.isnan(target))  # NaN is the greatest
             np.copyto(target, candidate, where=is_greater)
             np.copyto(best_position[outputs], position[inputs], where=is_greater)
         x, position = best, best_position

@@ -109,7 +109,7 @@ def _get_executor(workers: int) -> ThreadPoolExecutor:
 
 def _forget() -> None:
     """In a child process: its parent's threads are not there."""
-    global _lock, _executor  # noqa: PLW0603
+    global _lock, _executor
     _lock, _executor = threading.Lock(), None
 
 
