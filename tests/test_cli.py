@@ -14,7 +14,7 @@ import pytest
 from subprocesses import run_python
 
 import maxpool_ort as mp
-from maxpool_ort import cli
+from maxpool_ort import cli, table
 
 MODELS = Path(__file__).parents[1] / "models"
 
@@ -335,7 +335,7 @@ def test_tables_fit_a_terminal(
     """Tables wrap at the width of a terminal and lose nothing; attributes stay whole from 80 columns on."""
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr(cli, "_PIPED_WIDTH", width)
+    monkeypatch.setattr(table, "_PIPED_WIDTH", width)
     assert cli.main([command, "models/digits.onnx", *(["c.onnx"] if command == "convert" else [])]) == 0
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= width
@@ -372,7 +372,7 @@ def test_ctrl_c() -> None:
         onnxruntime.set_default_logger_severity(4)  # it logs the guard's refusal
         def interrupt(*_, **__):
             raise KeyboardInterrupt
-        op.pool = interrupt
+        op._prepared = interrupt
         sys.exit(cli.main(["run", "pool.onnx"]))
     """
     result = run_python(code)

@@ -137,16 +137,16 @@ FAILURES = """
     good = np.arange(4, dtype=np.float32).reshape(1, 1, 4)
     session = mp.InferenceSession(model)
     assert session.run(None, {"X": good})[0].ravel().tolist() == [1, 2, 3]
-    real = op.pool
+    real = op._prepared
     def fail(*_, **__):
         raise {"bug": ZeroDivisionError("a bug"), "memory": MemoryError("none left"), "exit": SystemExit(3),
                "interrupt": KeyboardInterrupt()}[which]
-    op.pool = fail
+    op._prepared = fail
     try:
         session.run(None, {"X": good})
     except BaseException as error:
         print(type(error).__name__, error)
-    op.pool = real
+    op._prepared = real
     assert session.run(None, {"X": good})[0].ravel().tolist() == [1, 2, 3]
 """
 AT_POOL1 = (

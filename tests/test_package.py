@@ -16,31 +16,59 @@ import maxpool_ort as mp
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PACKAGE = ROOT / "maxpool_ort"
-CODE_MAP = re.findall(r"^ +(\w+)\.py  ", README, re.MULTILINE)
+
+
+def code_map() -> list[str]:
+    """The modules in README's code map, in its order; a folder, which is its __init__, comes after what is in it."""
+    lines = README.partition("```\nmaxpool_ort/\n")[2].partition("\ntests/")[0].splitlines()
+    names: list[str] = []
+    folder = ""
+    for line in lines:
+        indent, name, kind = re.match(r"( +)(\w+)(\.py|/) ", line).groups()
+        if folder and len(indent) == 2:
+            names.append(folder)
+            folder = ""
+        if kind == "/":
+            folder = name
+        else:
+            names.append(f"{folder}.{name}" if folder else name)
+    return names
+
+
+CODE_MAP = code_map()
+
+
+def path_of(module: str) -> Path:
+    """The file of a module."""
+    path = PACKAGE.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def test_the_code_map_names_every_module() -> None:
     """README's code map is the file list, in an order of its own."""
-    modules = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem not in {"__init__", "__main__"})
-    assert sorted(CODE_MAP) == modules
+    files = {
+        path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem not in {"__init__", "__main__"}
+    }
+    assert len(CODE_MAP) == len(set(CODE_MAP))
+    assert {path_of(module) for module in CODE_MAP} == files
 
 
 @pytest.mark.parametrize("module", CODE_MAP)
 def test_a_module_imports_only_from_above_it(module: str) -> None:
     """In the code map, imports point upwards, wherever in the module they stand."""
     imported: set[str] = set()
-    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module == "maxpool_ort":
-            imported |= {alias.name for alias in node.names if alias.name in CODE_MAP}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("maxpool_ort."):
-            imported.add((node.module or "").split(".")[1])
+    for node in ast.walk(ast.parse(path_of(module).read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "maxpool_ort":
+            source = (node.module or "").partition(".")[2]
+            names = {f"{source}.{alias.name}".strip(".") for alias in node.names}
+            imported |= names & set(CODE_MAP) or {source}
         assert not (isinstance(node, ast.ImportFrom) and node.level), "no relative imports"
-    assert imported <= set(CODE_MAP[: CODE_MAP.index(module)])
+    assert imported - {""} <= set(CODE_MAP[: CODE_MAP.index(module)])
 
 
 def test_one_module_imports_onnxruntime_extensions() -> None:
     """PyOp's oddities live in op.py alone."""
-    importers = [path.name for path in PACKAGE.glob("*.py") if "onnxruntime_extensions import" in path.read_text()]
+    importers = [path.name for path in PACKAGE.rglob("*.py") if "onnxruntime_extensions import" in path.read_text()]
     assert importers == ["op.py"]
 
 

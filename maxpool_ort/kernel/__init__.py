@@ -65,7 +65,7 @@ class Pooling:
             self._pool(x_planes[planes][piece.inputs], piece, y_planes[planes][piece.outputs], index_part, first)
 
         firsts = range(0, self._planes, plan.planes)
-        run_all(work, [(first, piece) for first in firsts for piece in plan.pieces], threads)
+        run_all(work, [(first, piece) for first in firsts for piece in plan.pieces], plan.threads)
         return y, indices
 
     def _plan(self, itemsize: int, threads: int) -> Plan:
@@ -79,14 +79,14 @@ class Pooling:
     def _pool(self, x: Array, piece: Piece, y: Array, indices: Array | None, first: int) -> None:
         """Fill the outputs of one piece, in planes of which the number of the first is ``first``."""
         if indices is None:
-            put_maxima(x, piece, y)
+            put_maxima(x, piece.work, y)
         else:
             origins = np.arange(first, first + len(x)) * prod(self._sizes) + piece.start(self._strides)
             origins = origins.reshape(-1, *[1] * len(self._sizes))
-            put_maxima_and_indices(x, piece, y, indices, self._strides, origins)
+            put_maxima_and_indices(x, piece.work, y, indices, self._strides, origins)
             if self._storage_order and x.size:
                 to_column_major(indices, self._sizes)
-        for outputs in piece.empty:
+        for outputs in piece.work.empty:
             y[outputs] = lowest(y.dtype)
             if indices is not None:
                 indices[outputs] = -1

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from maxpool_ort.kernel import taps
 from maxpool_ort.kernel.flat import Program, greater_or_first_nan
-from maxpool_ort.kernel.plan import Layout, Piece
+from maxpool_ort.kernel.plan import Layout, Work, clipped, first_taps
 from maxpool_ort.kernel.positions import grid
 from maxpool_ort.kernel.sortable import from_sortable, lowest, to_sortable
 from maxpool_ort.kernel.workspace import workspace
@@ -20,29 +20,29 @@ Strides = tuple[int, ...]
 _INT16 = np.dtype(np.int16)
 
 
-def put_maxima(x: Array, piece: Piece, y: Array) -> None:
+def put_maxima(x: Array, work: Work, y: Array) -> None:
     """Fill y, of any memory layout, with the maxima of the windows of x: (planes, inputs along each axis)."""
     best = _to_compare(y)
-    if piece.layout is not None:
-        _run(x, piece.layout, best, None, np.greater)
+    if work.layout is not None:
+        _run(x, work.layout, best, None, np.greater)
     elif x.size:
-        best[...] = taps.maxima(to_sortable(x) if x.dtype == np.float16 else x, piece.axes)
+        best[...] = taps.maxima(to_sortable(x) if x.dtype == np.float16 else x, work.axes)
     _from_compared(best, y)
 
 
-def put_maxima_and_indices(x: Array, piece: Piece, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
+def put_maxima_and_indices(x: Array, work: Work, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
     """Likewise, and fill indices: ``origins`` is that of the first of x in each plane, ``strides`` are a plane's."""
     best = _to_compare(y)
-    if piece.layout is not None:
-        program = _run(x, piece.layout, best, strides, np.greater)
+    if work.layout is not None:
+        program = _run(x, work.layout, best, strides, np.greater)
         if best.dtype.kind == "f" and np.isnan(best.max()):
-            program = _run(x, piece.layout, best, strides, greater_or_first_nan)
+            program = _run(x, work.layout, best, strides, greater_or_first_nan)
         np.add(program.positions, origins - program.origin, out=indices)
-        _mend_ties_with_gaps(piece, best, indices, strides, origins)
+        _mend_ties_with_gaps(work, best, indices, strides, origins)
     elif x.size:
         positions = origins + grid([np.arange(size) for size in x.shape[1:]], strides)
         keys = to_sortable(x) if x.dtype == np.float16 else x
-        best[...], indices[...] = taps.maxima_and_positions(keys, positions, piece.axes)
+        best[...], indices[...] = taps.maxima_and_positions(keys, positions, work.axes)
     _from_compared(best, y)
 
 
@@ -57,7 +57,7 @@ def _from_compared(best: Array, y: Array) -> None:
 
 
 def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
-    is_copied = layout.has_gaps or x.dtype == np.float16 or not x.flags.c_contiguous
+    is_copied = layout.has_gaps or x.dtype == np.float16 or not (x.flags.c_contiguous and x.flags.aligned)
     program: Program = workspace().program(Program, layout, len(x), y.dtype, strides, is_copied, greater)
     if not is_copied:
         program.run(y, x.reshape(-1))
@@ -71,16 +71,16 @@ def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: A
     return program
 
 
-def _mend_ties_with_gaps(piece: Piece, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
+def _mend_ties_with_gaps(work: Work, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
     """Where a maximum is as low as the gaps, it may be a gap that was found first: it is the first tap, then.
 
     Only windows that begin in a gap can have found one; what comes behind the first tap has to be greater.
     """
-    for number, axis in enumerate(piece.axes):
+    for number, axis in enumerate(work.axes, start=1):
         if axis.pad_begin:
-            clipped = slice(0, -(-axis.pad_begin // axis.stride))
-            outputs = (*[slice(None)] * (number + 1), clipped)
+            outputs = (*[slice(None)] * number, slice(0, clipped(axis)))
             is_lowest = y[outputs] == lowest(y.dtype)
             if is_lowest.any():
-                first = [*piece.first[:number], piece.first[number][clipped], *piece.first[number + 1 :]]
+                which = map(np.arange, is_lowest.shape[1:])
+                first = [first_taps(axis, outputs)[0] for axis, outputs in zip(work.axes, which, strict=True)]
                 np.copyto(indices[outputs], origins + grid(first, strides), where=is_lowest)

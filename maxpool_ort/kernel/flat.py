@@ -236,5 +236,5 @@ def _window_starts(layout: Layout, planes: int, strides: tuple[int, ...]) -> Arr
     of_rows[layout.margin // row :].reshape(planes, *sizes)[inside] = grid(
         [np.arange(count) for count in layout.inputs[:-1]], strides[:-1]
     )
-    starts = of_rows[:, np.newaxis] + np.arange(row)
-    return starts.astype(np.min_scalar_type(starts.max() + layout.row_extent))
+    dtype = np.min_scalar_type(int(of_rows.max()) + row + layout.row_extent)
+    return of_rows.astype(dtype)[:, np.newaxis] + np.arange(row, dtype=dtype)

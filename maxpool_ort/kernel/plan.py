@@ -22,20 +22,25 @@ from numpy.typing import NDArray
 
 from maxpool_ort.geometry import Axis, Geometry
 
-__all__ = ["Layout", "Pass", "Piece", "Plan", "first_taps", "is_dense", "make_plan"]
+__all__ = ["Layout", "Pass", "Piece", "Plan", "Work", "clipped", "first_taps", "is_dense", "make_plan"]
 
 PIECE_BYTES = 2 * 1024 * 1024
-"""Input bytes of a piece where Y alone is wanted: large enough that calls take little time beside their work."""
+"""Input bytes of a piece at most: large enough that calls take little time beside their work."""
 PIECE_SIZE = 512 * 1024
-"""Elements of a piece where Indices are wanted."""
-SCRATCH_BYTES = 12 * 1024 * 1024
-"""Of all threads together; pieces are smaller where there are many."""
+"""Elements of a piece at most."""
+SCRATCH_BYTES = 14 * 1024 * 1024
+"""Memory of all threads together."""
+THREAD_SIZE = 192 * 1024
+"""Elements that a piece of each of several threads must have: NumPy's calls on less are so short that threads spend
+more time waiting for one another, to hold the interpreter's lock, than they save."""
 WINDOWS = 8
 """Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
 pieces both read is little then."""
 WASTE = 8
 """How many times more operations on elements the flat passes may take than those of tap after tap, which cost more
 each."""
+MOST_GAPS = 4
+"""How many times more positions than inputs a piece may be laid out with."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +82,13 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """Some outputs of a plane, and what of the input they see."""
+class Work:
+    """What leads from the inputs of a piece to its outputs; pieces of the same axes share it."""
 
-    inputs: tuple[slice, ...]
-    outputs: tuple[slice, ...]
     axes: tuple[Axis, ...]
     """The axes that the inputs are by themselves."""
     layout: Layout | None
-    """None if tap after tap is better."""
-    first: tuple[NDArray[np.intp], ...]
-    """Along each axis: input position of each output's first tap that is no padding."""
+    """None if tap after tap is better, or there is no input."""
     empty: tuple[tuple[Any, ...], ...]
     """Outputs of which all taps are padding."""
 
@@ -96,6 +97,15 @@ class Piece:
         """Elements in each plane, of the layout if there is one."""
         return prod(axis.input for axis in self.axes) if self.layout is None else prod(self.layout.sizes)
 
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some outputs of a block (plane, D1, ..., Dr), and what of the input they see."""
+
+    inputs: tuple[slice, ...]
+    outputs: tuple[slice, ...]
+    work: Work
+
     def start(self, strides: Sequence[int]) -> int:
         """Index of the first input in a plane of these strides."""
         return sum(part.start * stride for part, stride in zip(self.inputs[1:], strides, strict=True))
@@ -103,43 +113,50 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The pieces of each plane, and how many planes go together; more than one only if they are not cut."""
+    """The pieces of each plane, how many planes go together (one if they are cut), and on how many threads."""
 
     pieces: tuple[Piece, ...]
     planes: int
+    threads: int
 
 
 @lru_cache(maxsize=256)
 def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, with_indices: bool) -> Plan:
-    """Cut planes of this geometry into pieces of like size, for these threads."""
-    most = _piece_size(itemsize, threads, with_indices=with_indices)
+    """Cut planes of this geometry into pieces of like size, for at most these threads."""
+    element_bytes = 3 * itemsize + (12 if with_indices else 0)  # of all buffers
+    threads = max(1, min(threads, SCRATCH_BYTES // element_bytes // THREAD_SIZE))
+    most = min(PIECE_BYTES // itemsize, PIECE_SIZE, SCRATCH_BYTES // element_bytes // threads)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]
     pieces = tuple(_piece(*zip(*parts, strict=True)) for parts in product(*spans))
     if len(pieces) > 1:
-        return Plan(pieces, 1)
-    together = max(1, most // max(1, pieces[0].size))
+        return Plan(pieces, 1, threads)
+    together = max(1, most // max(1, pieces[0].work.size))
     share = -(-planes // threads)  # of one thread
-    return Plan(pieces, max(1, -(-share // max(1, -(-share // together)))))
-
-
-def _piece_size(itemsize: int, threads: int, *, with_indices: bool) -> int:
-    """The most elements that a piece should have."""
-    if with_indices:
-        return min(PIECE_SIZE, SCRATCH_BYTES // threads // (3 * itemsize + 12))
-    return min(PIECE_BYTES, SCRATCH_BYTES // threads // 3) // itemsize
+    return Plan(pieces, max(1, -(-share // max(1, -(-share // together)))), threads)
 
 
 def _piece(inputs: tuple[slice, ...], outputs: tuple[slice, ...], axes: tuple[Axis, ...]) -> Piece:
+    return Piece((slice(None), *inputs), (slice(None), *outputs), _work(axes))
+
+
+@lru_cache(maxsize=256)
+def _work(axes: tuple[Axis, ...]) -> Work:
     has_input = all(axis.input for axis in axes)
-    first, is_empty = zip(*map(first_taps, axes), strict=True)
-    return Piece(
-        (slice(None), *inputs),
-        (slice(None), *outputs),
-        axes,
-        lay_out(axes) if has_input and is_dense(axes) else None,
-        first,
-        tuple((*[slice(None)] * number, empty) for number, empty in enumerate(is_empty, start=1) if empty.any()),
+    empty = [(number, _empty_outputs(axis)) for number, axis in enumerate(axes, start=1)]
+    return Work(
+        axes=axes,
+        layout=lay_out(axes) if has_input and is_dense(axes) else None,
+        empty=tuple((*[slice(None)] * number, outputs) for number, outputs in empty if outputs.size),
     )
+
+
+def _empty_outputs(axis: Axis) -> NDArray[np.intp]:
+    """Outputs of which all taps are padding: the window must begin before the input, or behind it."""
+    before = clipped(axis)
+    behind = min(axis.output, max(before, -(-(axis.input + axis.pad_begin) // axis.stride)))
+    outputs = np.r_[0:before, behind : axis.output]
+    empty: NDArray[np.intp] = outputs[first_taps(axis, outputs)[1]]
+    return empty
 
 
 def _piece_shape(geometry: Geometry, most: int) -> list[int]:
@@ -175,17 +192,14 @@ def _spans(axis: Axis, size: int) -> list[tuple[slice, slice, Axis]]:
 
 
 def is_dense(axes: Sequence[Axis]) -> bool:
-    """Whether flat passes are worth it: not where most of what they do would be for positions without an output."""
-    flat = sum(_operations(axis.kernel) for axis in axes) * prod(axis.input + _gap(axis) for axis in axes)
-    by_taps = prod(axis.output for axis in axes) + sum(
-        (axis.kernel - 1) * prod([*(a.input for a in axes[:i]), *(a.output for a in axes[i:])])
+    """Whether flat passes pay: not where most of what they lay out and do would be for positions without an output."""
+    positions = prod(axis.input + _gap(axis) for axis in axes)
+    flat = sum(len(_shifts(axis.kernel)) for axis in axes) * positions
+    by_taps = sum(
+        len(axis.taps) * prod([*(a.input for a in axes[:i]), *(a.output for a in axes[i:])])
         for i, axis in enumerate(axes)
     )
-    return 0 < flat <= WASTE * by_taps
-
-
-def _operations(kernel: int) -> int:
-    return (kernel - 1).bit_length()
+    return 0 < flat <= WASTE * by_taps and positions <= MOST_GAPS * prod(axis.input for axis in axes)
 
 
 def _gap(axis: Axis) -> int:
@@ -194,7 +208,6 @@ def _gap(axis: Axis) -> int:
     return max(0, axis.pad_begin, last - axis.pad_begin + axis.extent - axis.input, last + 1 - axis.input)
 
 
-@lru_cache(maxsize=256)
 def lay_out(axes: tuple[Axis, ...]) -> Layout:
     """Lay out a piece and plan the passes over it."""
     gaps = [_gap(axis) for axis in axes]
@@ -235,9 +248,14 @@ def _shifts(kernel: int) -> list[int]:
     return shifts
 
 
-def first_taps(axis: Axis) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Input position of each output's first tap that is no padding (0 if all are), and whether all are."""
-    origin = np.arange(axis.output) * axis.stride - axis.pad_begin
+def clipped(axis: Axis) -> int:
+    """How many outputs, the first ones, have a window that begins before the input."""
+    return min(axis.output, max(0, -(-axis.pad_begin // axis.stride)))
+
+
+def first_taps(axis: Axis, outputs: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Input position of the first tap of these outputs that is no padding (0 if all are), and whether all are."""
+    origin = outputs * axis.stride - axis.pad_begin
     tap = np.maximum(0, -(origin // axis.dilation))  # a ceiling: the first tap at a position >= 0
     position = origin + tap * axis.dilation
     is_empty = (tap >= axis.kernel) | (position >= axis.input)

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 def maxima(x: Array, axes: Sequence[Axis]) -> Array:
     """Maxima of the windows of a block (plane, D1, ..., Dr), outermost axis first: it leaves less for short rows."""
     for number, axis in enumerate(axes, start=1):
-        best = x.take(first_taps(axis)[0], number)
+        best = x.take(_first(axis), number)
         for outputs, inputs in _taps(axis, number):
             target = best[outputs]
             np.maximum(target, x[inputs], out=target)
@@ -31,7 +31,7 @@ def maxima_and_positions(x: Array, position: Array, axes: Sequence[Axis]) -> tup
     Innermost axis first, and taps in order: a tap that replaces what was found is greater, and lies behind it.
     """
     for number, axis in reversed(list(enumerate(axes, start=1))):
-        first, _ = first_taps(axis)
+        first = _first(axis)
         best, best_position = x.take(first, number), position.take(first, number)
         for outputs, inputs in _taps(axis, number):
             target, candidate = best[outputs], x[inputs]
@@ -40,6 +40,10 @@ def maxima_and_positions(x: Array, position: Array, axes: Sequence[Axis]) -> tup
             np.copyto(best_position[outputs], position[inputs], where=is_greater)
         x, position = best, best_position
     return x, position
+
+
+def _first(axis: Axis) -> NDArray[np.intp]:
+    return first_taps(axis, np.arange(axis.output))[0]
 
 
 def _taps(axis: Axis, number: int) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:

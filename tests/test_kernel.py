@@ -1,0 +1,422 @@
+"""The kernel's fast paths: against the slow ones, on both sides of every switch-over, and what they keep and take."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+import os
+import threading
+import tracemalloc
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+import numpy as np
+from oracle import assert_same, max_pool_oracle
+import pytest
+from strategies import Case, cases
+from subprocesses import run_python
+
+import maxpool_ort as mp
+from maxpool_ort import kernel
+from maxpool_ort.kernel import plan, taps, threads, workspace
+from maxpool_ort.kernel.positions import grid
+
+
+def forget_plans() -> None:
+    """Clear what was made for sizes of pieces that hold no longer."""
+    for cached in (kernel.pooling, plan.make_plan, plan._work):  # noqa: SLF001
+        cached.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def no_cached_plans() -> Iterator[None]:
+    """A test that changes how pieces are cut sees plans of its own, and leaves none."""
+    forget_plans()
+    yield
+    forget_plans()
+
+
+def pool_by_taps(x: np.ndarray, attributes: mp.MaxPoolAttributes) -> tuple[np.ndarray, np.ndarray]:
+    """The slow twin: X in one piece, tap after tap, row-major Indices; no float16, no windows without a tap."""
+    axes = attributes.geometry(x.shape).axes
+    planes = x.reshape(-1, *x.shape[2:])
+    index = grid([np.arange(size) for size in planes.shape], [*(s // x.itemsize for s in planes.strides)])
+    shape = attributes.output_shape(x.shape)
+    y, indices = taps.maxima_and_positions(planes, index, axes)
+    assert_same(taps.maxima(planes, axes), y)
+    return y.reshape(shape), indices.reshape(shape)
+
+
+def uses_flat(x: np.ndarray, attributes: mp.MaxPoolAttributes) -> bool:
+    """Whether all pieces go through the flat passes."""
+    made = plan.make_plan(attributes.geometry(x.shape), 1, x.itemsize, 1, with_indices=False)
+    return all(piece.work.layout is not None for piece in made.pieces)
+
+
+# (id, shape of X, attributes): each of two blocks and more, or of several pieces a plane
+LARGE = [
+    ("many planes", (3, 70, 61, 57), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("even rows", (2, 64, 64, 62), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ("cut along rows' axis", (1, 2, 900, 901), {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1]}),
+    ("cut along both axes", (1, 1, 40, 40000), {"kernel_shape": [13, 13], "pads": [6, 6, 6, 6]}),
+    ("cut, large windows", (1, 1, 1100, 1000), {"kernel_shape": [128, 100], "strides": [3, 1], "pads": [64, 10, 64, 89]}),
+    ("cut, dilated", (1, 2, 800, 799), {"kernel_shape": [3, 4], "dilations": [7, 5], "strides": [1, 2]}),
+    ("one axis, long", (2, 1, 700001), {"kernel_shape": [5], "strides": [2], "pads": [2, 2]}),
+    ("three axes", (1, 3, 60, 71, 83), {"kernel_shape": [2, 3, 4], "strides": [2, 1, 3], "auto_pad": "SAME_LOWER"}),
+    ("strides of 4 and 8", (1, 9, 255, 256), {"kernel_shape": [5, 9], "strides": [4, 8], "pads": [2, 4, 2, 4]}),
+    ("rows of more than 256 taps", (1, 3, 40, 2000), {"kernel_shape": [2, 300], "strides": [1, 7]}),
+    ("few outputs", (1, 2, 900, 900), {"kernel_shape": [2, 2], "strides": [300, 300]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8"])
+@pytest.mark.parametrize(("shape", "attributes"), [row[1:] for row in LARGE], ids=[row[0] for row in LARGE])
+def test_large(shape: tuple[int, ...], attributes: dict, dtype: str) -> None:
+    """Large inputs, cut in pieces on one thread and on two, give what tap after tap gives on the whole."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-100 if dtype != "uint8" else 0, 100, shape).astype(dtype)  # many ties
+    y, indices = pool_by_taps(x, mp.MaxPoolAttributes(**attributes))
+    before = mp.get_num_threads()
+    for count in (1, 2):
+        mp.set_num_threads(count)
+        try:
+            got_y, got_indices = mp.max_pool(x, **attributes, return_indices=True)
+            assert_same(got_y, y)
+            assert_same(got_indices, indices)
+            assert_same(mp.max_pool(x, **attributes), y)
+        finally:
+            mp.set_num_threads(before)
+
+
+def test_large_covers_both_ways() -> None:
+    """The table above has flat pieces, pieces tap by tap, planes that are cut and planes that go together."""
+    kinds = set()
+    for _, shape, attributes in LARGE:
+        x, read = np.zeros(shape, np.float32), mp.MaxPoolAttributes(**attributes)
+        made = plan.make_plan(read.geometry(shape), shape[0] * shape[1], 4, 1, with_indices=True)
+        kinds.add((uses_flat(x, read), len(made.pieces) > 1, made.planes > 1))
+    assert kinds >= {(True, True, False), (True, False, True), (False, True, False)} or kinds >= {
+        (True, True, False),
+        (True, False, True),
+        (False, False, False),
+    }
+
+
+@pytest.mark.parametrize("waste", [0, 10**9], ids=["tap by tap", "flat"])
+@settings(max_examples=400)
+@given(case=cases())
+def test_both_ways(case: Case, waste: int) -> None:
+    """Either way gives what the oracle gives, wherever the predicate sends a case otherwise."""
+    y, indices = max_pool_oracle(case.x, **case.attributes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "WASTE", waste)
+        forget_plans()
+        got_y, got_indices = mp.max_pool(case.x, **case.attributes, return_indices=True)
+        assert_same(got_y, y, case)
+        assert_same(got_indices, indices, case)
+        assert_same(mp.max_pool(case.x, **case.attributes), y, case)
+
+
+@pytest.mark.parametrize("size", [1, 7, 40, 400])
+@settings(max_examples=200)
+@given(case=cases())
+def test_pieces(case: Case, size: int) -> None:
+    """The size of the pieces, down to one output each, and the number of threads change nothing."""
+    y, indices = max_pool_oracle(case.x, **case.attributes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "PIECE_SIZE", size)
+        patch.setattr(plan, "THREAD_SIZE", 1)
+        patch.setattr(kernel, "THREADED_BYTES", 64)
+        patch.setattr(threads, "_chosen", 3)
+        forget_plans()
+        got_y, got_indices = mp.max_pool(case.x, **case.attributes, return_indices=True)
+        assert_same(got_y, y, case)
+        assert_same(got_indices, indices, case)
+        assert_same(mp.max_pool(case.x, **case.attributes), y, case)
+
+
+@given(st.integers(1, 600))
+@example(256)
+@example(257)
+def test_shifts(kernel_size: int) -> None:
+    """Windows grow to the kernel, to at most twice what they were at each step."""
+    width = 1
+    for shift in plan._shifts(kernel_size):  # noqa: SLF001
+        assert 1 <= shift <= width
+        width += shift
+    assert width == kernel_size
+    assert len(plan._shifts(kernel_size)) == int(np.ceil(np.log2(kernel_size)))  # noqa: SLF001
+
+
+@pytest.mark.parametrize("kernel_size", [255, 256, 257, 258])
+def test_offsets_of_more_than_8_bits(kernel_size: int) -> None:
+    """Around the windows whose offsets no longer fit a byte, and with dilations."""
+    x = np.random.default_rng(1).permutation(3 * 700).reshape(1, 3, 700).astype(np.float32)
+    for dilation in (1, 2):
+        y, indices = mp.max_pool(x, [kernel_size], dilations=[dilation], pads=[9, 4], return_indices=True)
+        expected = pool_by_taps(x, mp.MaxPoolAttributes(kernel_shape=[kernel_size], dilations=[dilation], pads=[9, 4]))
+        assert_same(y, expected[0])
+        assert_same(indices, expected[1])
+
+
+@pytest.mark.parametrize("size", [255, 256, 65535, 65536, 65537])
+def test_positions_of_more_bits(size: int) -> None:
+    """Around the rows and planes whose positions need one more byte, with pads in front."""
+    x = np.random.default_rng(1).permutation(2 * size).reshape(1, 2, size).astype(np.float64)
+    for shape in ((1, 2, size), (1, 2, 1, size), (1, 2, size, 1)):
+        rank = len(shape) - 2
+        attributes = {"kernel_shape": [3] * rank, "pads": [2] * 2 * rank}
+        y, indices = mp.max_pool(x.reshape(shape), **attributes, return_indices=True)
+        expected = pool_by_taps(x.reshape(shape), mp.MaxPoolAttributes(**attributes))
+        assert_same(y, expected[0])
+        assert_same(indices, expected[1])
+    assert indices.max() == 2 * size - 1 or x.ravel()[indices.max()] == y.ravel()[indices.argmax()]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "uint8"])
+def test_maxima_as_low_as_gaps(dtype: str) -> None:
+    """Where all elements are the lowest there are, the index is that of the first tap, never of a gap."""
+    low = -np.inf if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min
+    x = np.full((2, 3, 5, 6), low, dtype)
+    x[1, 1, 2, 3] = 5
+    attributes = {"kernel_shape": (3, 4), "pads": (2, 3, 2, 1), "strides": (1, 2)}
+    y, indices = max_pool_oracle(x, **attributes)
+    got_y, got_indices = mp.max_pool(x, **attributes, return_indices=True)
+    assert_same(got_y, y)
+    assert_same(got_indices, indices)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nan_anywhere(dtype: str) -> None:
+    """One NaN in a large input: its windows have it, no other has."""
+    x = np.random.default_rng(0).standard_normal((1, 5, 120, 130)).astype(dtype)
+    x[0, 3, 60, 70] = np.nan
+    y, indices = mp.max_pool(x, [3, 3], pads=[1, 1, 1, 1], return_indices=True)
+    found = np.argwhere(np.isnan(y)).tolist()
+    assert found == [[0, 3, i, j] for i, j in product((59, 60, 61), (69, 70, 71))]
+    assert set(indices[np.isnan(y)].tolist()) == {(3 * 120 + 60) * 130 + 70}
+    assert_same(mp.max_pool(x, [3, 3], pads=[1, 1, 1, 1]), y)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_views(dtype: str) -> None:
+    """Arrays that are not contiguous, not aligned, read-only or in another byte order give what their copies give."""
+    base = np.random.default_rng(0).integers(0, 100, (4, 6, 40, 42)).astype(dtype)
+    raw = np.empty(base.nbytes + 1, np.uint8)
+    unaligned = raw[1:].view(dtype).reshape(base.shape)
+    unaligned[...] = base
+    fixed = base.copy()
+    fixed.flags.writeable = False
+    views = [base[::2, ::-1], base.transpose(1, 0, 3, 2), base[..., ::-2], unaligned, fixed, np.asfortranarray(base)]
+    views.append(np.broadcast_to(base[:1, :1], (2, 3, 40, 42)))
+    for view in views:
+        before = view.copy()
+        expected = mp.max_pool(np.ascontiguousarray(view), [3, 2], strides=[2, 1], return_indices=True)
+        got = mp.max_pool(view, [3, 2], strides=[2, 1], return_indices=True)
+        assert_same(got[0], expected[0])
+        assert_same(got[1], expected[1])
+        assert_same(view, before)
+
+
+# (id, shape, dtype, attributes, MiB that may be taken beside X and the outputs)
+MEMORY = [
+    ("1 GiB, one plane", (1, 1, 32768, 32768), "uint8", {"kernel_shape": [3, 3], "strides": [16, 16]}, 16),
+    ("1 GiB, one row", (1, 1, 2**30), "uint8", {"kernel_shape": [5], "strides": [32], "pads": [2, 2]}, 16),
+    ("float64, many planes", (64, 64, 40, 40), "float64", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}, 16),
+    ("float32, many planes", (64, 64, 33, 33), "float32", {"kernel_shape": [3, 3], "pads": [1] * 4}, 16),
+    ("float16", (8, 64, 112, 112), "float16", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}, 16),
+    ("wide windows", (1, 8, 256, 256), "float32", {"kernel_shape": [128, 128], "auto_pad": "SAME_UPPER"}, 16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("row", MEMORY, ids=[row[0] for row in MEMORY])
+def test_memory(row: tuple, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that begins with nothing takes 16 MiB at most beside X and the outputs, helpers included."""
+    _, shape, dtype, attributes, most = row
+    monkeypatch.setattr(threads, "_chosen", count)
+    x = np.zeros(shape, dtype)
+    found = []
+
+    def trace(*, with_indices: bool) -> None:
+        tracemalloc.start()
+        made = mp.max_pool(x, **attributes, return_indices=with_indices)
+        kept = sum(array.nbytes for array in (made if with_indices else (made,)))
+        found.append((tracemalloc.get_traced_memory()[1] - kept) / 2**20)
+        tracemalloc.stop()
+
+    for with_indices in (False, True):
+        thread = threading.Thread(target=trace, kwargs={"with_indices": with_indices})
+        thread.start()
+        thread.join()
+    assert len(found) == 2
+    assert max(found) <= most
+
+
+def test_steady_state_takes_nothing() -> None:
+    """From the second call on, only what is returned is allocated."""
+    x = np.random.default_rng(0).standard_normal((4, 16, 112, 112)).astype(np.float32)
+    pool = kernel.pooling(
+        mp.MaxPoolAttributes(kernel_shape=[3, 3], pads=[1, 1, 1, 1]).geometry(x.shape), x.shape, 0, with_indices=True
+    )
+    pool(x)
+    tracemalloc.start()
+    made = pool(x)
+    peak = tracemalloc.get_traced_memory()[1] - sum(array.nbytes for array in made)
+    tracemalloc.stop()
+    assert peak < 128 * 1024
+
+
+def test_workspace_is_bounded() -> None:
+    """Many shapes leave no more than the largest of them needs, and a bounded number of programs."""
+
+    def pool_many() -> None:
+        for size in range(20, 120):
+            mp.max_pool(np.zeros((1, 2, size, size), np.float32), [3, 3], return_indices=True)
+        space = workspace.workspace()
+        assert len(space._programs) <= workspace.MOST_PROGRAMS  # noqa: SLF001
+        assert sum(buffer.nbytes for buffer in space._buffers.values()) < 2**20  # noqa: SLF001
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(pool_many).result()
+
+
+def test_a_huge_window_is_not_kept() -> None:
+    """A window larger than any buffer that is kept works, and its memory goes."""
+
+    def pool_huge() -> None:
+        x = np.zeros((1, 1, 1200, 1200), np.float64)
+        x[0, 0, 7, 9] = 1
+        y, indices = mp.max_pool(x, [1200, 1100], return_indices=True)
+        assert y.shape == (1, 1, 1, 101)
+        assert indices.ravel()[:10].tolist() == [7 * 1200 + 9] * 10
+        space = workspace.workspace()
+        assert all(buffer.nbytes <= workspace.MOST_BYTES for buffer in space._buffers.values())  # noqa: SLF001
+        assert not space._programs  # noqa: SLF001
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(pool_huge).result()
+
+
+def test_calls_at_the_same_time() -> None:
+    """Many threads that pool at the same time, each with helpers, do not get into one another's buffers."""
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal((2, 3 + n % 3, 60 + n, 64)).astype(np.float32) for n in range(24)]
+    run = lambda x: mp.max_pool(x, [3, 3], pads=[1, 1, 1, 1], return_indices=True)  # noqa: E731
+    expected = [run(x) for x in inputs]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "THREADED_BYTES", 64)
+        patch.setattr(plan, "THREAD_SIZE", 1)
+        patch.setattr(threads, "_chosen", 3)
+        forget_plans()
+        with ThreadPoolExecutor(8) as executor:
+            got = list(executor.map(run, inputs * 4))
+    for (y, indices), (expected_y, expected_indices) in zip(got, expected * 4, strict=True):
+        assert_same(y, expected_y)
+        assert_same(indices, expected_indices)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2", None, True + 0.0])
+def test_set_num_threads_refuses(value: object) -> None:
+    """A number of threads is an integer of 1 and more."""
+    with pytest.raises(mp.MaxPoolError, match=r"the number of threads must be an integer >= 1, got"):
+        mp.set_num_threads(value)
+
+
+def test_num_threads_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """set_num_threads goes before the environment variable, that before the processors that the process may use."""
+    monkeypatch.setattr(threads, "_chosen", None)
+    monkeypatch.delenv("MAXPOOL_ORT_NUM_THREADS", raising=False)
+    assert mp.get_num_threads() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("MAXPOOL_ORT_NUM_THREADS", "7")
+    assert mp.get_num_threads() == 7
+    mp.set_num_threads(3)
+    assert mp.get_num_threads() == 3
+    monkeypatch.setattr(threads, "_chosen", None)
+    for wrong in ("0", "'two'", "'-3'", "'1.5'"):
+        monkeypatch.setenv("MAXPOOL_ORT_NUM_THREADS", wrong.strip("'"))
+        with pytest.raises(
+            mp.MaxPoolError, match=rf"the environment variable MAXPOOL_ORT_NUM_THREADS must be .* {wrong}$"
+        ):
+            mp.get_num_threads()
+
+
+def test_affinity_is_obeyed() -> None:
+    """A process that may use one processor starts no thread."""
+    code = """
+        import os, threading
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        import numpy as np, maxpool_ort as mp
+        assert mp.get_num_threads() == 1
+        mp.max_pool(np.zeros((8, 64, 64, 64), np.float32), [3, 3])
+        print(threading.active_count())
+    """
+    result = run_python(code)
+    assert (result.returncode, result.stdout.strip()) == (0, "1"), result.stderr
+
+
+def test_threads_start_late_and_few() -> None:
+    """No thread at import nor for a small input; as many as were set for a large one."""
+    code = """
+        import threading
+        import numpy as np, maxpool_ort as mp
+        mp.set_num_threads(3)
+        counts = [threading.active_count()]
+        mp.max_pool(np.zeros((1, 4, 64, 64), np.float32), [3, 3])
+        counts.append(threading.active_count())
+        for _ in range(3):
+            mp.max_pool(np.zeros((8, 64, 64, 64), np.float32), [3, 3])
+            counts.append(threading.active_count())
+        print(counts)
+    """
+    result = run_python(code)
+    assert (result.returncode, result.stdout.strip()) == (0, "[1, 1, 3, 3, 3]"), result.stderr
+
+
+def test_fork() -> None:
+    """A child of a process that has used threads pools with threads of its own."""
+    code = """
+        import os, threading, warnings
+        import numpy as np, maxpool_ort as mp
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
+        mp.set_num_threads(2)
+        x = np.arange(8 * 64 * 64 * 64, dtype=np.float32).reshape(8, 64, 64, 64)
+        expected = mp.max_pool(x, [3, 3], return_indices=True)
+        child = os.fork()
+        got = mp.max_pool(x, [3, 3], return_indices=True)
+        right = all(np.array_equal(a, b) for a, b in zip(expected, got)) and threading.active_count() == 2
+        if child == 0:
+            os._exit(0 if right else 1)
+        _, status = os.waitpid(child, 0)
+        print(right, os.waitstatus_to_exitcode(status))
+    """
+    result = run_python(code)
+    assert (result.returncode, result.stdout.strip()) == (0, "True 0"), result.stderr
+
+
+def test_an_error_in_a_helper_is_raised_once_all_are_done() -> None:
+    """What one thread raises ends the others after their piece, and comes out of the call."""
+    finished = []
+
+    def work(number: int) -> None:
+        if number == 1:
+            raise ZeroDivisionError("in a piece")
+        finished.append(number)
+
+    with pytest.raises(ZeroDivisionError, match="in a piece"):
+        threads.run_all(work, [(number,) for number in range(1000)], 3)
+    assert len(finished) < 1000
+    threads.run_all(work, [(number,) for number in range(2, 50)], 3)
+    assert max(finished[-48:]) == 49
+
+
+def test_no_threads_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be started, the caller does it all."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threads, "_started", 0)
+    done = []
+    threads.run_all(done.append, [(number,) for number in range(5)], 4)
+    assert done == [0, 1, 2, 3, 4]
