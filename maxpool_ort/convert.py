@@ -1,7 +1,8 @@
 """Standard MaxPool nodes to ours and back, at any depth of a model; what was done and what was left, and why, is data.
 
 A converted node keeps its name, tensors and attributes. Around it stand, where they are needed, nodes of a conversion's
-own, told by their names: Casts for element types that PyOp cannot take, and a guard where a run may still fail.
+own, told by their names: Casts for element types that PyOp cannot take, and a guard where a run may still fail. What
+it declares of shapes is told by its doc string.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,15 @@ from maxpool_ort.graphs import (
     tensor_types,
     with_inferred_types,
 )
-from maxpool_ort.model import make_cast, make_copied_dims, make_guard, make_node_before_pyop, make_pyop_node
+from maxpool_ort.model import (
+    is_declaration,
+    make_cast,
+    make_copied_dims,
+    make_declaration,
+    make_guard,
+    make_node_before_pyop,
+    make_pyop_node,
+)
 from maxpool_ort.schema import (
     DOMAIN,
     HELPER_PREFIX,
@@ -185,11 +194,13 @@ class _Converter:
         for node, twin in zip(graph.node, inferred.node, strict=True):
             for (name, body), (_, body_twin) in zip(subgraphs(node), subgraphs(twin), strict=True):
                 self.convert_graph(body, body_twin, types, f"{where}, {name} of {node.op_type} {node.name!r}")
-            nodes.extend(self.convert_node(node, types, where) if is_maxpool(node) else [node])
+            nodes.extend(self.convert_node(node, graph, types, where) if is_maxpool(node) else [node])
         del graph.node[:]
         graph.node.extend(nodes)
 
-    def convert_node(self, node: NodeProto, types: Mapping[str, TensorType], where: str) -> list[NodeProto]:
+    def convert_node(
+        self, node: NodeProto, graph: GraphProto, types: Mapping[str, TensorType], where: str
+    ) -> list[NodeProto]:
         """The nodes that take a MaxPool's place: one of ours with what it needs around it, or the MaxPool itself."""
         if node.domain == DOMAIN:
             wire.attributes_of(node)
@@ -223,9 +234,23 @@ class _Converter:
                 describe(node), where, attributes, type_name(x.element_type), x.dims, any(node.output[1:]), can_fail
             )
         )
-        return self.replacement(
+        replacement = self.replacement(
             make_pyop_node(node, attributes), len(attributes.kernel_shape) + 2, x, can_fail=can_fail
         )
+        if x.dims is not None and not can_fail:
+            self.declare(graph, node, x.element_type, attributes.output_dims(x.dims))
+        return replacement
+
+    @staticmethod
+    def declare(graph: GraphProto, node: NodeProto, element_type: int, dims: Dims) -> None:
+        """Declare the outputs of a node where nothing else does.
+
+        ONNX Runtime infers nothing behind a custom operator, and without shapes fuses less: Add and Relu into Conv.
+        """
+        declared = {value.name for value in (*graph.value_info, *graph.output)}
+        for name, output_type in zip(node.output, (element_type, TensorProto.INT64), strict=False):
+            if name and name not in declared:
+                graph.value_info.append(make_declaration(name, output_type, dims))
 
     def replacement(self, ours: NodeProto, rank: int, x: TensorType, *, can_fail: bool) -> list[NodeProto]:
         """A node of ours and the Casts and guards that it needs; the tensors at both ends stay those of the MaxPool."""
@@ -329,6 +354,9 @@ def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
                     name = after[name].output[0]
                 standard.output[number] = name
             node.CopyFrom(standard)
+    declared = [value for value in graph.value_info if not is_declaration(value)]
+    del graph.value_info[:]
+    graph.value_info.extend(declared)
 
 
 def _remove_nodes(graph: GraphProto, names: set[str]) -> None:

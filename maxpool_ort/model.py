@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike
-from onnx import ModelProto, NodeProto, TensorProto, defs, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
 from maxpool_ort import wire
 from maxpool_ort.array import DTYPES
@@ -20,7 +20,18 @@ from maxpool_ort.schema import (
     plain_dims,
 )
 
-__all__ = ["make_cast", "make_copied_dims", "make_guard", "make_maxpool_model", "make_maxpool_node", "make_pyop_node"]
+__all__ = [
+    "is_declaration",
+    "make_cast",
+    "make_copied_dims",
+    "make_declaration",
+    "make_guard",
+    "make_maxpool_model",
+    "make_maxpool_node",
+    "make_pyop_node",
+]
+
+_DECLARATION = "declared by maxpool_ort"
 
 
 def make_maxpool_node(
@@ -212,3 +223,13 @@ def make_copied_dims(y: str, rank: int) -> NodeProto:
     # A node, no initializer: before IR version 4 each initializer must be a graph input too.
     zeros = helper.make_tensor(y, TensorProto.INT64, [rank], [0] * rank)
     return helper.make_node("Constant", [], [y], name=y, value=zeros)
+
+
+def make_declaration(name: str, element_type: int, dims: Sequence[int | str | None]) -> ValueInfoProto:
+    """What a conversion says of a tensor, told by its doc string."""
+    return helper.make_tensor_value_info(name, element_type, dims, doc_string=_DECLARATION)
+
+
+def is_declaration(value: ValueInfoProto) -> bool:
+    """Whether ``make_declaration`` made it."""
+    return value.doc_string == _DECLARATION

@@ -597,3 +597,25 @@ def test_every_model_in_the_wheel() -> None:
             holding += 1
         assert not done.skipped
     assert holding >= 37
+
+
+def test_shapes_are_declared_where_nothing_else_says_them() -> None:
+    """Behind a node whose shapes are known, ONNX Runtime knows them too, and fuses what it fused; restore undoes it."""
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        main (float16[N, 2, 9] X, float[1, 1, L] other) => (float16[N, 2, 3] Y, float[1, 1, l] Z) {
+            pooled, indices = MaxPool <kernel_shape = [2], strides = [2]> (X)
+            Y = MaxPool <kernel_shape = [2]> (pooled)
+            free = MaxPool <kernel_shape = [2]> (other)
+            Z = Relu (free)
+        }
+    """)
+    converted = convert(model)
+    declared = {value.name: value for value in converted.model.graph.value_info}
+    assert set(declared) == {"pooled", "indices"}  # Y is an output, free's length is not known
+    expected = ((TensorProto.FLOAT16, "pooled"), (TensorProto.INT64, "indices"))
+    for element_type, name in expected:
+        tensor = declared[name].type.tensor_type
+        assert tensor.elem_type == element_type
+        assert [dim.dim_param or dim.dim_value for dim in tensor.shape.dim] == ["N", 2, 4]
+    assert mp.restore_model(converted.model) == model
