@@ -80,9 +80,10 @@ turns, medians of 15 pairs (3, where the other takes more than half a second).
 A time counts only if both sides gave the same. All of it takes about half an
 hour; name workloads, dtypes and peers to see a part.
 
-peers: onnxruntime (its own MaxPool), textbook (a PyOp of sliding_window_view
-and max), torch (max_pool1d, 2d and 3d, array against array, if installed),
-reference (onnx.reference, the smallest workload only)
+peers: onnxruntime (its own MaxPool), border (a PyOp that returns a result that
+is ready: what is left is what any operator in Python takes), textbook (a PyOp
+of sliding_window_view and max), torch (max_pool1d, 2d and 3d, array against
+array, if installed), reference (onnx.reference, the smallest workload only)
 """
 _BENCH_EXAMPLES = """\
 examples:

@@ -31,7 +31,7 @@ from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
-__all__ = ["Call", "define", "raising_failures", "record_calls", "register"]
+__all__ = ["Call", "define", "hand_over", "raising_failures", "record_calls", "register"]
 
 Array = NDArray[Any]
 
@@ -103,11 +103,14 @@ def _body(dtype: np.dtype[Any], *, with_indices: bool) -> Callable[..., Any]:
         except BaseException as error:  # noqa: BLE001 (what leaves here ends the process)
             _failures.append(_Failure(threading.get_ident(), _with_context(error, wired, x)))
             y, indices = np.zeros(_FAILED_SHAPE, dtype), np.zeros(_FAILED_SHAPE, np.int64)
-        if indices is None or not with_indices:
-            return y.view(_Output)
-        return y.view(_Output), indices.view(_Output)
+        return hand_over(y) if indices is None or not with_indices else (hand_over(y), hand_over(indices))
 
     return body
+
+
+def hand_over(array: Array) -> Array:
+    """An array that PyOp copies at once, rather than as a list of its elements."""
+    return array.view(_Output)
 
 
 def _with_context(error: BaseException, wired: dict[str, str], x: Array) -> BaseException:

@@ -224,6 +224,7 @@ MEMORY = [
     ("float64, many planes", (64, 64, 40, 40), "float64", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}, 16),
     ("float32, many planes", (64, 64, 33, 33), "float32", {"kernel_shape": [3, 3], "pads": [1] * 4}, 16),
     ("float16", (8, 64, 112, 112), "float16", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}, 16),
+    ("large planes", (1, 3, 1012, 1012), "float32", {"kernel_shape": [3, 300], "pads": [1, 150, 1, 149]}, 16),
     ("wide windows", (1, 8, 256, 256), "float32", {"kernel_shape": [128, 128], "auto_pad": "SAME_UPPER"}, 16),
 ]  # fmt: skip
 

@@ -8,7 +8,6 @@ from regression import RegressionCase, regression_cases
 from strategies import Case, cases
 
 import maxpool_ort as mp
-from maxpool_ort.kernel import plan
 
 
 def run_in_session(x: np.ndarray, attributes: dict, *, with_indices: bool, symbolic: bool) -> list[np.ndarray]:
@@ -57,19 +56,6 @@ def test_regression_case(case: RegressionCase) -> None:
     if case.indices is not None:
         assert_same(indices, case.indices, case.source)
         assert_same(in_session[1], case.indices, case.source)
-
-
-@pytest.mark.parametrize("block_bytes", [1, 64, 1000])
-@settings(max_examples=200)
-@given(case=cases())
-def test_block_borders(case: Case, block_bytes: int) -> None:
-    """The size of the blocks that planes are worked on in changes nothing."""
-    y, indices = max_pool_oracle(case.x, **case.attributes)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "PIECE_BYTES", block_bytes)
-        got_y, got_indices = mp.max_pool(case.x, **case.attributes, return_indices=True)
-    assert_same(got_y, y, case)
-    assert_same(got_indices, indices, case)
 
 
 def test_large_windows_need_wide_codes() -> None:

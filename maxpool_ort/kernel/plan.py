@@ -123,7 +123,10 @@ class Plan:
 @lru_cache(maxsize=256)
 def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, with_indices: bool) -> Plan:
     """Cut planes of this geometry into pieces of like size, for at most these threads."""
-    element_bytes = 3 * itemsize + (12 if with_indices else 0)  # of all buffers
+    element_bytes = 3 * itemsize  # of all buffers
+    if with_indices:
+        positions, offsets = prod(geometry.input_spatial_shape), geometry.axes[-1].extent - 1
+        element_bytes += 4 * np.min_scalar_type(positions).itemsize + 3 * np.min_scalar_type(offsets).itemsize + 1
     threads = max(1, min(threads, SCRATCH_BYTES // element_bytes // THREAD_SIZE))
     most = min(PIECE_BYTES // itemsize, PIECE_SIZE, SCRATCH_BYTES // element_bytes // threads)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]

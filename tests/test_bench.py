@@ -1,0 +1,210 @@
+"""The benchmark: what it compares, what it refuses to count, and what it makes of results. No test looks at a clock."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import maxpool_ort as mp
+from maxpool_ort import bench, cli, report
+from maxpool_ort.bench import Case, Growth, Result
+
+TINY = bench.WORKLOADS[-1]
+
+
+@pytest.mark.parametrize("workload", bench.WORKLOADS, ids=lambda workload: workload.name)
+def test_workloads_are_what_networks_have(workload: bench.Workload) -> None:
+    """Each workload is a legal MaxPool with outputs."""
+    assert all(workload.attributes.output_shape(workload.shape))
+
+
+@pytest.mark.parametrize("peer", ["onnxruntime", "border", "textbook", "reference"])
+@pytest.mark.parametrize("with_indices", [False, True])
+@pytest.mark.parametrize("dtype", bench.DTYPE_NAMES)
+def test_peers_give_what_we_give(dtype: str, with_indices: bool, peer: str) -> None:
+    """Each peer runs the smallest workload, and its times count."""
+    result = bench.measure(Case(TINY, dtype, with_indices, 1, peer), pairs=1)
+    assert (result.reason, result.pairs) == ("", 1)
+    assert result.ratio > 0
+
+
+# attributes of workloads that the textbook operator must get right too
+TEXTBOOK = [
+    {"strides": 2, "pads": 1},
+    {"dilations": 2},
+    {"auto_pad": "SAME_UPPER", "strides": 2},
+    {"pads": [2, 0, 1, 1]},
+]
+
+
+@pytest.mark.parametrize("with_indices", [False, True])
+@pytest.mark.parametrize("attributes", TEXTBOOK, ids=str)
+def test_textbook_operator(attributes: dict, with_indices: bool) -> None:
+    """The textbook operator is right where the workloads are not square and small."""
+    workload = bench._workload("", (2, 3, 7, 9), 3, **attributes)  # noqa: SLF001
+    result = bench.measure(Case(workload, "float32", with_indices, 1, "textbook"), pairs=1)
+    assert result.reason == ""
+
+
+def test_torch_where_it_is_installed() -> None:
+    """Torch is compared, or said not to be there; what it cannot do is said."""
+    result = bench.measure(Case(TINY, "float32", True, 1, "torch"), pairs=1)
+    assert result.reason == "not installed" or result.ratio > 0
+    wide = next(workload for workload in bench.WORKLOADS if workload.name == "wide window")
+    result = bench.measure(Case(wide, "float32", False, 1, "torch"), pairs=1)
+    assert result.reason in {"not installed", "has only pads that are the same at both ends"}
+
+
+def test_what_differs_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a peer gives something else there is no ratio, but a reason."""
+    x = np.full(TINY.shape, np.nan, np.float32)
+    monkeypatch.setattr(bench, "_input", lambda _: x)
+    result = bench.measure(Case(TINY, "float32", False, 1, "onnxruntime"), pairs=1)
+    assert (result.ratio, result.reason) == (None, "its Y differs in 64 of 64 elements")
+
+
+def test_threads_are_as_before() -> None:
+    """A measurement leaves the number of threads as it was."""
+    mp.set_num_threads(3)
+    try:
+        bench.measure(Case(TINY, "uint8", False, 1, "onnxruntime"), pairs=1)
+        assert mp.get_num_threads() == 3
+    finally:
+        mp.set_num_threads(1)
+
+
+def test_cases() -> None:
+    """Names choose; peers without threads, and the slow reference, are measured where it makes sense."""
+    everything = bench.cases(threads=[1, 2])
+    assert len(everything) == len(set(everything))
+    assert {case.workload for case in everything if case.peer == "reference"} == {TINY}
+    assert {case.threads for case in everything if case.peer == "textbook"} == {1}
+    chosen = bench.cases(
+        workloads=["tiny"], dtypes=["int8"], outputs=["Y"], threads=[1], peers=["torch", "onnxruntime"]
+    )
+    assert [(case.workload.name, case.dtype, case.outputs, case.threads, case.peer) for case in chosen] == [
+        ("tiny", "int8", "Y", 1, "onnxruntime"),
+        ("tiny", "int8", "Y", 1, "torch"),
+    ]
+
+
+def test_growth() -> None:
+    """Windows and sizes are grown with and without Indices, and take no more memory than is promised."""
+    entries = list(bench.growth(pairs=1))
+    assert len(entries) == 28
+    assert all(0 < entry.scratch_mib <= 16 for entry in entries)
+
+
+def result(workload: str, dtype: str, outputs: str, ratio: float | None, peer: str = "onnxruntime") -> Result:
+    """A made-up result."""
+    if ratio is None:
+        return Result(workload, dtype, outputs, 1, peer, reason="cannot")
+    return Result(workload, dtype, outputs, 1, peer, 2.0, 2.0 * ratio, 15)
+
+
+RESULTS = [
+    result("resnet stem", "float32", "Y", 0.5),
+    result("vgg block", "float16", "Y", 2),
+    result("spp 13", "float32", "Y", 3),
+    result("dilated", "float32", "Y", 4),
+    result("vgg block", "int8", "Y+Indices", 9),
+    result("tiny", "float32", "Y", 0.1),
+    result("spp 13", "float32", "Y+Indices", None),
+]
+
+
+def test_groups() -> None:
+    """Rows go to the group that their path in ONNX Runtime makes."""
+    groups = [report.group_of(each) for each in RESULTS]
+    assert groups == [
+        report.HAND_TUNED, report.HAND_TUNED, report.LARGE, report.OTHERS, report.OTHERS, report.TINY, report.OTHERS,
+    ]  # fmt: skip
+
+
+def test_tables() -> None:
+    """A table for each kind of outputs, then the means of the groups, and what was not compared."""
+    made = {title: rows for title, _, rows in report.tables(RESULTS, [Growth("window of 3", "Y", 1.5, 3.25, 2)])}
+    assert made["onnxruntime, Y, 1 thread: its time / ours"][1] == ["vgg block", "", "2.00"]
+    means = {row[2]: row[3:] for row in made["ratios, its time / ours"]}
+    assert means[report.HAND_TUNED] == ["2", "0.50", "1.00", "2.00"]
+    assert means[report.OTHERS] == ["2", "4.00", "6.00", "9.00"]
+    assert means["all rows, tiny apart"][0] == "5"
+    assert made["our whole runs, float32, one thread"] == [["window of 3", "Y", "1.500", "3.25", "2.0"]]
+    assert made["not compared (-)"] == [["onnxruntime", "cannot"]]
+
+
+def test_documents_round_trip(tmp_path: Path) -> None:
+    """What is written as JSON is read again."""
+    path = tmp_path / "results.json"
+    grown = [Growth("window of 3", "Y", 1.5, 3.25, 2.0)]
+    path.write_text(json.dumps(report.as_document({"cores": "2"}, RESULTS, grown)))
+    assert report.from_document(str(path)) == ({"cores": "2"}, RESULTS, grown)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": {}, "results": [{"x": 1}], "growth": []}', "\xff"])
+def test_other_documents_are_refused(text: str, tmp_path: Path) -> None:
+    """Something else than results is an error that says what is expected."""
+    path = tmp_path / "results.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(mp.MaxPoolError, match="must hold what bench --json prints"):
+        report.from_document(str(path))
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_draw(suffix: str, tmp_path: Path) -> None:
+    """The chart is drawn in each of the formats."""
+    path = tmp_path / f"chart.{suffix}"
+    report.draw(str(path), {"processor": "some"}, RESULTS)
+    start = path.read_bytes()[:64]
+    assert {"png": b"PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix] in start
+    if suffix == "svg":
+        assert "resnet stem" in path.read_text() or "<use" in path.read_text()
+
+
+def test_what_cannot_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other formats, nothing to draw, and no matplotlib: each is said."""
+    with pytest.raises(mp.MaxPoolError, match=r"must name a file that ends in \.png, \.svg, \.pdf, got x\.gif"):
+        report.draw("x.gif", {}, RESULTS)
+    with pytest.raises(mp.MaxPoolError, match="there are none"):
+        report.draw(str(tmp_path / "x.png"), {}, RESULTS[-1:])
+    monkeypatch.setattr(report.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(mp.MaxPoolError, match=r"needs matplotlib: pip install 'maxpool_ort\[plot\]'"):
+        report.draw("x.png", {}, RESULTS)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bench measures a part, prints JSON, and shows and draws it again from the file."""
+    monkeypatch.chdir(tmp_path)
+    command = ["bench", "--workload", "tiny", "--dtype", "float32", "--peer", "onnxruntime", "--threads", "1"]
+    assert cli.main([*command, "--pairs", "1", "--json"]) == 0
+    Path("results.json").write_text(capsys.readouterr().out)
+    assert [entry["outputs"] for entry in json.loads(Path("results.json").read_text())["results"]] == ["Y", "Y+Indices"]
+    assert cli.main(["bench", "--load", "results.json", "--plot", "chart.svg"]) == 0
+    printed = capsys.readouterr().out
+    assert "onnxruntime, Y+Indices, 1 thread: its time / ours" in printed
+    assert printed.endswith("wrote chart.svg\n")
+    assert Path("chart.svg").stat().st_size > 1000
+    assert cli.main(["bench", "--load", "missing.json"]) == 1
+    assert "missing.json: No such file" in capsys.readouterr().err
+    assert cli.main(["bench", "--workload", "tiny", "--plot", "chart.gif"]) == 1
+    assert "must name a file that ends in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--threads", "0"], ["--pairs", "x"], ["--peer", "nobody"], ["--dtype", "int32"]]
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What bench does not know is wrong usage."""
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["bench", *arguments])
+    assert raised.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_kept_results() -> None:
+    """What stands under scripts/ is what the benchmark makes, of all workloads, and nothing in it was refused wrongly."""
+    _, results, grown = report.from_document(str(Path(__file__).parents[1] / "scripts" / "bench.json"))
+    assert {each.workload for each in results} == {workload.name for workload in bench.WORKLOADS}
+    assert not [each for each in results if each.peer == "onnxruntime" and each.ratio is None]
+    assert grown
