@@ -5,8 +5,8 @@ own, told by their names: Casts for element types that PyOp cannot take, and a g
 it declares of shapes is told by its doc string.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 import os
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from maxpool_ort.model import (
     make_node_before_pyop,
     make_pyop_node,
 )
+from maxpool_ort.recommend import Recommendation, recommend
 from maxpool_ort.schema import (
     DOMAIN,
     HELPER_PREFIX,
@@ -50,7 +51,7 @@ from maxpool_ort.schema import (
 )
 
 __all__ = [  # noqa: RUF022 (grouped)
-    "Conversion", "ConvertedNode", "SkippedNode",
+    "Conversion", "ConvertedNode", "SkippedNode", "Select",
     "convert_model", "convert_file", "restore_model", "restore_file",
 ]  # fmt: skip
 
@@ -61,7 +62,7 @@ _CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorP
 
 @dataclass(frozen=True)
 class ConvertedNode:
-    """One MaxPool node that now runs our operator."""
+    """One MaxPool node that now runs our operator; ``reason`` is why it was chosen, if not all were."""
 
     node: str
     where: str
@@ -70,6 +71,11 @@ class ConvertedNode:
     input_dims: Dims | None
     has_indices: bool
     is_guarded: bool
+    name: str
+    reason: str
+
+
+Select = str | Callable[[ConvertedNode], bool] | Collection[str]
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ class SkippedNode:
     reason: str
     is_ours: bool
     """Whether it runs our operator all the same, since the model was converted before."""
+    is_choice: bool = False
+    """Whether it could run our operator, and ``select`` left it out."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +104,17 @@ class Conversion:
 
     def __str__(self) -> str:
         """One line for each MaxPool node of the model."""
-        done = [f"converted {n.node} in {n.where}: {n.element_type} {n.attributes}" for n in self.converted]
+        done = [
+            f"converted {n.node} in {n.where}: {n.element_type} {n.attributes}" + (f" ({n.reason})" if n.reason else "")
+            for n in self.converted
+        ]
         left = [f"left {n.node} in {n.where}: {n.reason}" for n in self.skipped]
         return "\n".join([*done, *left]) or "no MaxPool node in this model; nothing was converted"
 
 
 @refusing_other_encodings()
-def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
-    """Let every MaxPool node of a model run our operator.
+def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
+    """Let the MaxPool nodes of a model run our operator.
 
     Nodes in the bodies of If, Loop and Scan are converted too; those in model-local functions are left, as are those
     whose element type is unknown, or whose version is newer than 22. Names of nodes and tensors, graph inputs and
@@ -114,7 +125,8 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     model
         Any model, with MaxPool of version 1 to 22; it is not changed.
     select
-        Which nodes: ``"all"``.
+        Which nodes: ``"all"``; ``"recommended"``, those for which ONNX Runtime's own operator is slower or wrong; a
+        function that takes a ``ConvertedNode``, as it would be, and returns whether to; or a list of node names.
 
     Returns
     -------
@@ -128,6 +140,8 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
         With the node's name, if a MaxPool node is invalid.
     InvalidModelError
         If the model imports no version of ONNX's own operators.
+    MaxPoolError
+        If ``select`` is something else, or names a node that is no MaxPool of the model.
 
     Examples
     --------
@@ -140,23 +154,50 @@ def convert_model(model: ModelProto, *, select: str = "all") -> Conversion:
     """
     if not isinstance(model, ModelProto):
         raise TypeError(f"model must be an onnx.ModelProto, got {type(model).__name__}; use convert_file for a path")
-    if select != "all":
-        raise MaxPoolError(f"select must be 'all', got {select!r}")
     result = ModelProto()
     result.CopyFrom(model)
-    converter = _Converter(result)
+    converter = _Converter(result, _selector(select))
     converter.convert_graph(result.graph, with_inferred_types(model).graph, {}, f"graph {model.graph.name!r}")
     for function in model.functions:
         converter.skip_nodes(function.node, f"function {function.name!r}", "in a model-local function")
     converter.finish()
+    if not isinstance(select, str) and not callable(select):
+        _refuse_unknown(set(select), converter.names)
     return Conversion(result, tuple(converter.converted), tuple(converter.skipped))
+
+
+def _selector(select: Select) -> Callable[[ConvertedNode, int], Recommendation]:
+    """What to do with a node, of which the model's opset is given too."""
+    if select == "all":
+        return lambda _node, _opset: Recommendation(True, "")
+    if select == "recommended":
+        return lambda node, opset: recommend(
+            node.attributes, node.element_type, node.input_dims, with_indices=node.has_indices, opset=opset
+        )
+    if callable(select):
+        return lambda node, _opset: Recommendation(bool(select(node)), "selected" if select(node) else "not selected")
+    if isinstance(select, str) or not (isinstance(select, Iterable) and all(isinstance(name, str) for name in select)):
+        raise MaxPoolError(f"select must be 'all', 'recommended', a function or a list of node names, got {select!r}")
+    names = set(select)
+    return lambda node, _opset: Recommendation(node.name in names, "selected" if node.name in names else "not selected")
+
+
+def _refuse_unknown(names: set[str], known: set[str]) -> None:
+    unknown = sorted(names - known)
+    if unknown:
+        raise MaxPoolError(
+            f"select must name MaxPool nodes of the model, got {', '.join(map(repr, unknown))}; "
+            f"there are {', '.join(map(repr, sorted(known))) or 'none'}"
+        )
 
 
 class _Converter:
     """Rewrites the graphs of one model in place and keeps account."""
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, choose: Callable[[ConvertedNode, int], Recommendation]) -> None:
         self.model = model
+        self.choose = choose
+        self.names: set[str] = set()
         self.converted: list[ConvertedNode] = []
         self.skipped: list[SkippedNode] = []
         self.taken = set(all_names(model.graph))
@@ -181,6 +222,7 @@ class _Converter:
         """Leave every MaxPool among these nodes and in their bodies."""
         for node in nodes:
             if is_maxpool(node):
+                self.names.add(node.name)
                 self.skipped.append(SkippedNode(describe(node), where, reason, node.domain == DOMAIN))
             for name, body in subgraphs(node):
                 self.skip_nodes(body.node, f"{where}, {name} of {node.op_type} {node.name!r}", reason)
@@ -202,6 +244,7 @@ class _Converter:
         self, node: NodeProto, graph: GraphProto, types: Mapping[str, TensorType], where: str
     ) -> list[NodeProto]:
         """The nodes that take a MaxPool's place: one of ours with what it needs around it, or the MaxPool itself."""
+        self.names.add(node.name)
         if node.domain == DOMAIN:
             wire.attributes_of(node)
             self.skip_nodes([node], where, "runs our operator already")
@@ -229,11 +272,22 @@ class _Converter:
                 attributes.output_dims(x.dims)
             except InvalidShapeError as error:
                 raise InvalidShapeError(f"{describe(node)}: {error}") from error
-        self.converted.append(
-            ConvertedNode(
-                describe(node), where, attributes, type_name(x.element_type), x.dims, any(node.output[1:]), can_fail
-            )
+        candidate = ConvertedNode(
+            node=describe(node),
+            where=where,
+            attributes=attributes,
+            element_type=type_name(x.element_type),
+            input_dims=x.dims,
+            has_indices=any(node.output[1:]),
+            is_guarded=can_fail,
+            name=node.name,
+            reason="",
         )
+        chosen = self.choose(candidate, self.opset)
+        if not chosen.is_ours:
+            self.skipped.append(SkippedNode(describe(node), where, chosen.reason, is_ours=False, is_choice=True))
+            return [node]
+        self.converted.append(replace(candidate, reason=chosen.reason))
         replacement = self.replacement(
             make_pyop_node(node, attributes), len(attributes.kernel_shape) + 2, x, can_fail=can_fail
         )
@@ -368,7 +422,7 @@ def _remove_nodes(graph: GraphProto, names: set[str]) -> None:
     graph.node.extend(kept)
 
 
-def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: str = "all") -> Conversion:
+def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: Select = "all") -> Conversion:
     """``convert_model`` from file to file; ``dst`` is written whole or not at all.
 
     Raises

@@ -11,7 +11,7 @@ from typing import Any
 from maxpool_ort.bench import DTYPE_NAMES, WORKLOADS, Growth, Result
 from maxpool_ort.errors import MaxPoolError
 
-__all__ = ["as_document", "check_plot", "draw", "from_document", "group_of", "tables"]
+__all__ = ["as_document", "as_text", "check_plot", "draw", "from_document", "group_of", "tables"]
 
 Table = tuple[str, list[str], list[list[str]]]
 """Title, header, rows."""
@@ -57,7 +57,7 @@ def tables(results: Sequence[Result], grown: Sequence[Growth] = ()) -> Iterable[
             ]
             if ratios:
                 figures = (min(ratios), geometric_mean(ratios), max(ratios))
-                rows.append([peer, str(threads), group, str(len(ratios)), *map(_ratio, figures)])
+                rows.append([peer, str(threads), group, str(len(ratios)), *map(as_text, figures)])
     if rows:
         yield (
             "ratios, its time / ours",
@@ -80,10 +80,15 @@ def _threads(count: int) -> str:
 
 
 def _cell(result: Result) -> str:
-    return "-" if result.ratio is None else _ratio(result.ratio)
+    return "-" if result.ratio is None else as_text(result.ratio)
 
 
-def _ratio(ratio: float) -> str:
+def as_text(ratio: float) -> str:
+    """A ratio with three digits at most.
+
+    >>> as_text(0.456), as_text(12.3), as_text(4567)
+    ('0.46', '12', '4567')
+    """
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 

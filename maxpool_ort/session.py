@@ -9,13 +9,13 @@ from typing import Any
 from onnx import ModelProto
 import onnxruntime
 
-from maxpool_ort.convert import ConvertedNode, SkippedNode, convert_model
+from maxpool_ort.convert import ConvertedNode, Select, SkippedNode, convert_model
 from maxpool_ort.files import has_external_data, parse_model, read_model
 from maxpool_ort.op import raising_failures, register
 
-__all__ = ["InferenceSession"]
+__all__ = ["EXTERNAL_DATA_FOLDER", "InferenceSession"]
 
-_EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 """Config entry of ONNX Runtime: where a model that is given as bytes has its external data."""
 
 _log = logging.getLogger("maxpool_ort")
@@ -30,6 +30,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         An ONNX model: the path of a file, its bytes, or an ``onnx.ModelProto``. Converted models are welcome too.
     sess_options, providers, provider_options, **kwargs
         As for ``onnxruntime.InferenceSession``. Our operators are added to ``sess_options``.
+    select
+        Which nodes run our operator, as for ``convert_model``.
 
     Attributes
     ----------
@@ -62,18 +64,20 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         sess_options: onnxruntime.SessionOptions | None = None,
         providers: Sequence[str | tuple[str, dict[Any, Any]]] | None = None,
         provider_options: Sequence[dict[Any, Any]] | None = None,
+        *,
+        select: Select = "all",
         **kwargs: Any,
     ) -> None:
         model = _load(path_or_bytes)
-        conversion = convert_model(model)
+        conversion = convert_model(model, select=select)
         self.converted = conversion.converted
         self.skipped = conversion.skipped
-        for node in (node for node in conversion.skipped if not node.is_ours):
+        for node in (node for node in conversion.skipped if not (node.is_ours or node.is_choice)):
             _log.warning("%s in %s does not run our operator: %s", node.node, node.where, node.reason)
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options)
         if isinstance(path_or_bytes, (str, os.PathLike)) and has_external_data(model):
-            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(Path(path_or_bytes).resolve().parent))
+            options.add_session_config_entry(EXTERNAL_DATA_FOLDER, str(Path(path_or_bytes).resolve().parent))
         super().__init__(conversion.model.SerializeToString(), options, providers, provider_options, **kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 (all four as the base class has them)

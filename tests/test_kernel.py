@@ -17,7 +17,7 @@ from subprocesses import run_python
 
 import maxpool_ort as mp
 from maxpool_ort import kernel
-from maxpool_ort.kernel import plan, taps, threads, workspace
+from maxpool_ort.kernel import flat, plan, taps, threads, workspace
 from maxpool_ort.kernel.positions import grid
 
 
@@ -273,7 +273,7 @@ def test_workspace_is_bounded() -> None:
     def pool_many() -> None:
         for size in range(20, 120):
             mp.max_pool(np.zeros((1, 2, size, size), np.float32), [3, 3], return_indices=True)
-        space = workspace.workspace()
+        space = workspace.thread_workspace()
         assert len(space._programs) <= workspace.MOST_PROGRAMS  # noqa: SLF001
         assert sum(buffer.nbytes for buffer in space._buffers.values()) < 2**20  # noqa: SLF001
 
@@ -290,7 +290,7 @@ def test_a_huge_window_is_not_kept() -> None:
         y, indices = mp.max_pool(x, [1200, 1100], return_indices=True)
         assert y.shape == (1, 1, 1, 101)
         assert indices.ravel()[:10].tolist() == [7 * 1200 + 9] * 10
-        space = workspace.workspace()
+        space = workspace.thread_workspace()
         assert all(buffer.nbytes <= workspace.MOST_BYTES for buffer in space._buffers.values())  # noqa: SLF001
         assert not space._programs  # noqa: SLF001
 
@@ -314,6 +314,29 @@ def test_calls_at_the_same_time() -> None:
     for (y, indices), (expected_y, expected_indices) in zip(got, expected * 4, strict=True):
         assert_same(y, expected_y)
         assert_same(indices, expected_indices)
+
+
+def test_a_call_within_a_call() -> None:
+    """What interrupts a call in its own thread, as a signal's handler may, and pools, does not touch its buffers."""
+    x = np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)
+    run = lambda array: mp.max_pool(array, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1], return_indices=True)  # noqa: E731
+    expected = run(x)
+    copy, calls = flat._copy, []  # noqa: SLF001
+
+    def interrupted(array: np.ndarray, out: np.ndarray) -> None:
+        if not calls:
+            calls.append(1)
+            run(x[:, ::-1, ::-1].copy())
+        copy(array, out=out)
+
+    workspace.thread_workspace()._programs.clear()  # noqa: SLF001
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flat, "_copy", interrupted)
+        got = run(x)
+    workspace.thread_workspace()._programs.clear()  # noqa: SLF001
+    assert calls
+    assert_same(got[0], expected[0])
+    assert_same(got[1], expected[1])
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2", None, True + 0.0])

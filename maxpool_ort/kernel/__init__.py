@@ -17,6 +17,7 @@ from maxpool_ort.kernel.plan import Piece, Plan, make_plan
 from maxpool_ort.kernel.positions import to_column_major
 from maxpool_ort.kernel.sortable import lowest
 from maxpool_ort.kernel.threads import get_num_threads, run_all, set_num_threads
+from maxpool_ort.kernel.workspace import thread_workspace
 
 __all__ = ["Pooling", "get_num_threads", "pooling", "set_num_threads"]
 
@@ -78,14 +79,15 @@ class Pooling:
 
     def _pool(self, x: Array, piece: Piece, y: Array, indices: Array | None, first: int) -> None:
         """Fill the outputs of one piece, in planes of which the number of the first is ``first``."""
-        if indices is None:
-            put_maxima(x, piece.work, y)
-        else:
-            origins = np.arange(first, first + len(x)) * prod(self._sizes) + piece.start(self._strides)
-            origins = origins.reshape(-1, *[1] * len(self._sizes))
-            put_maxima_and_indices(x, piece.work, y, indices, self._strides, origins)
-            if self._storage_order and x.size:
-                to_column_major(indices, self._sizes)
+        with thread_workspace() as space:
+            if indices is None:
+                put_maxima(space, x, piece.work, y)
+            else:
+                origins = np.arange(first, first + len(x)) * prod(self._sizes) + piece.start(self._strides)
+                origins = origins.reshape(-1, *[1] * len(self._sizes))
+                put_maxima_and_indices(space, x, piece.work, y, indices, self._strides, origins)
+        if indices is not None and self._storage_order and x.size:
+            to_column_major(indices, self._sizes)
         for outputs in piece.work.empty:
             y[outputs] = lowest(y.dtype)
             if indices is not None:

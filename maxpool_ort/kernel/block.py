@@ -10,7 +10,7 @@ from maxpool_ort.kernel.flat import Program, greater_or_first_nan
 from maxpool_ort.kernel.plan import Layout, Work, clipped, first_taps
 from maxpool_ort.kernel.positions import grid
 from maxpool_ort.kernel.sortable import from_sortable, lowest, to_sortable
-from maxpool_ort.kernel.workspace import workspace
+from maxpool_ort.kernel.workspace import Workspace
 
 __all__ = ["put_maxima", "put_maxima_and_indices"]
 
@@ -20,23 +20,25 @@ Strides = tuple[int, ...]
 _INT16 = np.dtype(np.int16)
 
 
-def put_maxima(x: Array, work: Work, y: Array) -> None:
+def put_maxima(space: Workspace, x: Array, work: Work, y: Array) -> None:
     """Fill y, of any memory layout, with the maxima of the windows of x: (planes, inputs along each axis)."""
-    best = _to_compare(y)
+    best = _to_compare(space, y)
     if work.layout is not None:
-        _run(x, work.layout, best, None, np.greater)
+        _run(space, x, work.layout, best, None, np.greater)
     elif x.size:
         best[...] = taps.maxima(to_sortable(x) if x.dtype == np.float16 else x, work.axes)
     _from_compared(best, y)
 
 
-def put_maxima_and_indices(x: Array, work: Work, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
+def put_maxima_and_indices(
+    space: Workspace, x: Array, work: Work, y: Array, indices: Array, strides: Strides, origins: Array
+) -> None:
     """Likewise, and fill indices: ``origins`` is that of the first of x in each plane, ``strides`` are a plane's."""
-    best = _to_compare(y)
+    best = _to_compare(space, y)
     if work.layout is not None:
-        program = _run(x, work.layout, best, strides, np.greater)
+        program = _run(space, x, work.layout, best, strides, np.greater)
         if best.dtype.kind == "f" and np.isnan(best.max()):
-            program = _run(x, work.layout, best, strides, greater_or_first_nan)
+            program = _run(space, x, work.layout, best, strides, greater_or_first_nan)
         np.add(program.positions, origins - program.origin, out=indices)
         _mend_ties_with_gaps(work, best, indices, strides, origins)
     elif x.size:
@@ -46,9 +48,9 @@ def put_maxima_and_indices(x: Array, work: Work, y: Array, indices: Array, strid
     _from_compared(best, y)
 
 
-def _to_compare(y: Array) -> Array:
+def _to_compare(space: Workspace, y: Array) -> Array:
     """Where to put maxima: y itself, or integers in the order of float16."""
-    return workspace().array("best", y.shape, _INT16) if y.dtype == np.float16 else y
+    return space.array("best", y.shape, _INT16) if y.dtype == np.float16 else y
 
 
 def _from_compared(best: Array, y: Array) -> None:
@@ -56,9 +58,9 @@ def _from_compared(best: Array, y: Array) -> None:
         from_sortable(best, y)
 
 
-def _run(x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
+def _run(space: Workspace, x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
     is_copied = layout.has_gaps or x.dtype == np.float16 or not (x.flags.c_contiguous and x.flags.aligned)
-    program: Program = workspace().program(Program, layout, len(x), y.dtype, strides, is_copied, greater)
+    program: Program = space.program(Program, layout, len(x), y.dtype, strides, is_copied, greater)
     if not is_copied:
         program.run(y, x.reshape(-1))
         return program

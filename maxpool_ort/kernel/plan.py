@@ -127,6 +127,8 @@ def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, w
     if with_indices:
         positions, offsets = prod(geometry.input_spatial_shape), geometry.axes[-1].extent - 1
         element_bytes += 4 * np.min_scalar_type(positions).itemsize + 3 * np.min_scalar_type(offsets).itemsize + 1
+    swollen = prod(axis.input + _gap(axis) for axis in geometry.axes) / max(1, prod(geometry.input_spatial_shape))
+    element_bytes = int(element_bytes * min(swollen, MOST_GAPS))
     threads = max(1, min(threads, SCRATCH_BYTES // element_bytes // THREAD_SIZE))
     most = min(PIECE_BYTES // itemsize, PIECE_SIZE, SCRATCH_BYTES // element_bytes // threads)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Workspace", "workspace"]
+__all__ = ["Workspace", "thread_workspace"]
 
 MOST_BYTES = 4 * 1024 * 1024
 """A larger buffer is not kept: a piece is that large only if a single window is."""
@@ -18,19 +18,29 @@ _local = threading.local()
 
 
 class Workspace:
-    """Buffers by name, and what works in them.
+    """Buffers by name, and what works in them: ``with thread_workspace() as space``.
 
     Attributes
     ----------
     owner
         Who has used the buffer named source last.
+    is_busy
+        Whether it is in use.
     """
 
     def __init__(self) -> None:
         self.owner: object = None
+        self.is_busy = False
         self._buffers: dict[str, NDArray[np.uint8]] = {}
         self._programs: dict[Hashable, Any] = {}
         self._is_kept = True
+
+    def __enter__(self) -> "Workspace":  # noqa: PYI034 (Self is newer than Python 3.10)
+        self.is_busy = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_busy = False
 
     def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """An uninitialized C-contiguous array, in the same memory as any other of this name."""
@@ -38,12 +48,12 @@ class Workspace:
         if size > MOST_BYTES:
             self._is_kept = False
             return np.empty(shape, dtype)
-        buffer = self._buffers.get(name)
-        if buffer is None or buffer.size < size:
-            if buffer is not None:
-                self._programs.clear()  # they would keep the smaller one
-            buffer = self._buffers[name] = np.empty(size, np.uint8)
-        made: NDArray[Any] = np.ndarray(shape, dtype, buffer)
+        if name in self._buffers and self._buffers[name].size < size:
+            self._programs.clear()  # they would keep the smaller one
+            del self._buffers[name]
+        if name not in self._buffers:
+            self._buffers[name] = np.empty(size, np.uint8)
+        made: NDArray[Any] = np.ndarray(shape, dtype, self._buffers[name])
         return made
 
     def program(self, make: Callable[..., Any], *arguments: Hashable) -> Any:
@@ -59,10 +69,10 @@ class Workspace:
         return made
 
 
-def workspace() -> Workspace:
-    """That of this thread."""
+def thread_workspace() -> Workspace:
+    """That of this thread; a new one if that is in use: by what a signal or a finalizer has interrupted."""
     try:
         kept: Workspace = _local.workspace
     except AttributeError:
         kept = _local.workspace = Workspace()
-    return kept
+    return Workspace() if kept.is_busy else kept
