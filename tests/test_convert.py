@@ -543,11 +543,9 @@ def test_invalid(model: onnx.ModelProto, error: type[Exception], text: str) -> N
 
 
 def test_arguments() -> None:
-    """What is no model, or no selection, is refused."""
+    """What is no model is refused."""
     with pytest.raises(TypeError, match=r"model must be an onnx.ModelProto, got str; use convert_file for a path"):
         mp.convert_model("model.onnx")
-    with pytest.raises(mp.MaxPoolError, match="select must be 'all', got 'some'"):
-        mp.convert_model(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4]), select="some")
 
 
 def test_restore_refuses_what_was_changed() -> None:
