@@ -281,6 +281,23 @@ def test_workspace_is_bounded() -> None:
         executor.submit(pool_many).result()
 
 
+def test_a_smaller_buffer_is_not_kept() -> None:
+    """Where a shape needs more than those before it, no program and no owner keeps what they had."""
+
+    def pool_growing() -> float:
+        shapes = [(1, 1, size, size) for size in (900, 950, 1000)]
+        mp.max_pool(np.zeros((1, 1, 8, 8), np.float64), [3, 3], pads=[1, 1, 1, 1])
+        tracemalloc.start()
+        for shape in shapes:
+            mp.max_pool(np.zeros(shape, np.float16), [3, 3], pads=[1, 1, 1, 1])
+        kept = tracemalloc.get_traced_memory()[0] / 2**20
+        tracemalloc.stop()
+        return kept
+
+    with ThreadPoolExecutor(1) as executor:
+        assert executor.submit(pool_growing).result() < 5
+
+
 def test_a_huge_window_is_not_kept() -> None:
     """A window larger than any buffer that is kept works, and its memory goes."""
 

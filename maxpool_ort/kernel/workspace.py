@@ -49,7 +49,8 @@ class Workspace:
             self._is_kept = False
             return np.empty(shape, dtype)
         if name in self._buffers and self._buffers[name].size < size:
-            self._programs.clear()  # they would keep the smaller one
+            self._programs.clear()  # they would keep the smaller one, and so would the owner
+            self.owner = None
             del self._buffers[name]
         if name not in self._buffers:
             self._buffers[name] = np.empty(size, np.uint8)
