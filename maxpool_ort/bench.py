@@ -13,6 +13,7 @@ import math
 import os
 from pathlib import Path
 import platform
+import signal
 from statistics import median
 import threading
 from time import perf_counter
@@ -160,6 +161,7 @@ def measure(case: Case, pairs: int = PAIRS) -> Result:
         x = _input(case)
         try:
             theirs = _torch_run(case, x) if case.peer == "torch" else _session_run(_peer_session(case), x)
+            theirs = _uninterrupted(theirs) if case.peer == "textbook" else theirs
             expected = theirs()
         except _CannotError as error:
             return replace(result, reason=str(error))
@@ -226,6 +228,25 @@ def _our_session(case: Case) -> InferenceSession:
 
 def _session_run(session: Any, x: Array) -> Side:
     return partial(session.run, None, {"X": x})
+
+
+def _uninterrupted(run: Side) -> Side:
+    """A run during which Ctrl-C waits: in the body of a textbook operator it would end the process."""
+
+    def side() -> Sequence[Array]:
+        if threading.current_thread() is not threading.main_thread():
+            return run()
+        pending: list[int] = []
+        before = signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+        try:
+            made = run()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if pending:
+            raise KeyboardInterrupt
+        return made
+
+    return side
 
 
 def _array_run(case: Case, x: Array) -> Side:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+import signal
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_what_differs_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "_input", lambda _: x)
     result = bench.measure(Case(TINY, "float32", False, 1, "onnxruntime"), pairs=1)
     assert (result.ratio, result.reason) == (None, "its Y differs in 16 of 64 elements")
+
+
+def test_ctrl_c_in_a_textbook_operator() -> None:
+    """An interrupt waits for the end of a run of the textbook operator, which it would crash, and is raised then."""
+    run = bench._uninterrupted(lambda: signal.raise_signal(signal.SIGINT))  # noqa: SLF001
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_threads_are_as_before() -> None:
