@@ -94,11 +94,7 @@ def test_large_covers_both_ways() -> None:
         x, read = np.zeros(shape, np.float32), mp.MaxPoolAttributes(**attributes)
         made = plan.make_plan(read.geometry(shape), shape[0] * shape[1], 4, 1, with_indices=True)
         kinds.add((uses_flat(x, read), len(made.pieces) > 1, made.planes > 1))
-    assert kinds >= {(True, True, False), (True, False, True), (False, True, False)} or kinds >= {
-        (True, True, False),
-        (True, False, True),
-        (False, False, False),
-    }
+    assert kinds == {(True, True, False), (True, False, True), (True, False, False), (False, False, False)}
 
 
 @pytest.mark.parametrize("waste", [0, 10**9], ids=["tap by tap", "flat"])
@@ -169,7 +165,6 @@ def test_positions_of_more_bits(size: int) -> None:
         expected = pool_by_taps(x.reshape(shape), mp.MaxPoolAttributes(**attributes))
         assert_same(y, expected[0])
         assert_same(indices, expected[1])
-    assert indices.max() == 2 * size - 1 or x.ravel()[indices.max()] == y.ravel()[indices.argmax()]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "uint8"])
