@@ -14,11 +14,11 @@ from maxpool_ort.compare import Difference, compare_model
 from maxpool_ort.convert import Conversion, convert_file, restore_file
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
 from maxpool_ort.files import read_model
-from maxpool_ort.graphs import Dims, maxpool_nodes
+from maxpool_ort.graphs import Dims
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
 from maxpool_ort.report import as_document, check_plot, draw, from_document, tables
-from maxpool_ort.schema import DOMAIN
+from maxpool_ort.rewrite import RepairedShape, repaired_shapes
 from maxpool_ort.session import InferenceSession
 from maxpool_ort.table import best_table, track
 
@@ -130,6 +130,7 @@ def convert(options: argparse.Namespace) -> Outcome:
         "dst": options.dst,
         "converted": [{**asdict(n), "attributes": n.attributes.as_text()} for n in done.converted],
         "skipped": [asdict(node) for node in done.skipped],
+        "repaired": [asdict(shape) for shape in done.repaired],
     }
     rows = [
         [n.node, n.element_type, n.attributes, "yes" if n.is_guarded else "no", n.reason, n.where]
@@ -139,17 +140,26 @@ def convert(options: argparse.Namespace) -> Outcome:
     if not any(n.reason for n in done.converted):
         header, rows = [*header[:4], header[5]], [[*row[:4], row[5]] for row in rows]
     parts = [best_table(header, rows)] if rows else []
+    parts += [_repaired_table(done.repaired, "was declared")] if done.repaired else []
     return Outcome(result, "\n\n".join([*parts, _conversion_text(done), f"wrote {options.dst}"]))
 
 
 def restore(options: argparse.Namespace) -> Outcome:
     """Restore a model file."""
     before = read_model(options.src)
-    count = sum(node.domain == DOMAIN for node, _, _ in maxpool_nodes(before.graph, ""))
+    count = sum(report.runs_ours for report in inspect_model(before))
+    repaired = tuple(repaired_shapes(before.graph, f"graph {before.graph.name!r}"))
     restore_file(options.src, options.dst)
-    result = {"src": options.src, "dst": options.dst, "restored": count}
+    result = {"src": options.src, "dst": options.dst, "restored": count, "repaired": [asdict(r) for r in repaired]}
     text = f"{_nodes(count)} restored" if count else "no converted node in this model; nothing was restored"
-    return Outcome(result, f"{text}\n\nwrote {options.dst}")
+    tables = [_repaired_table(repaired, "declared again")] if repaired else []
+    return Outcome(result, "\n\n".join([text, *tables, f"wrote {options.dst}"]))
+
+
+def _repaired_table(repaired: Iterable[RepairedShape], heading: str) -> str:
+    """Tensors of which a model declares, or declared, a shape that they never have."""
+    rows = [[r.tensor, _dims(r.declared), _dims(r.true), r.where] for r in repaired]
+    return best_table(["tensor", heading, "true shape", "where"], rows)
 
 
 def inspect(options: argparse.Namespace) -> Outcome:

@@ -16,9 +16,9 @@ import onnxruntime
 
 from maxpool_ort.array import DTYPES, max_pool
 from maxpool_ort.errors import MaxPoolError
-from maxpool_ort.graphs import is_maxpool, maxpool_nodes
+from maxpool_ort.graphs import all_nodes, is_maxpool
 from maxpool_ort.inspection import inspect_model
-from maxpool_ort.schema import DOMAIN, MaxPoolAttributes, describe
+from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, MaxPoolAttributes, describe
 from maxpool_ort.session import EXTERNAL_DATA_FOLDER, InferenceSession
 
 __all__ = ["Comparison", "Difference", "NodeComparison", "compare_model"]
@@ -98,14 +98,13 @@ def compare_model(
     >>> node.differences[0]
     Difference(tensor='Y', theirs='1.0', ours='nan', count=2, size=3, position=(0, 0, 0))
     """
-    if any(node.domain == DOMAIN for node, _, _ in maxpool_nodes(model.graph, "")):
+    if any(node.domain in {DOMAIN, FUNCTION_DOMAIN} for node in all_nodes(model.graph)):
         raise MaxPoolError("the model is converted already; compare the original, or restore it first")
-    reasons = {(r.where, r.node): r.built_in_differs for r in inspect_model(model)}
+    reports = inspect_model(model)
+    reasons = {(r.where, r.node): r.built_in_differs for r in reports}
     main = f"graph {model.graph.name!r}"
     pools = [node for node in model.graph.node if is_maxpool(node)]
-    not_compared = tuple(
-        f"{describe(node)} in {where}" for node, where, _ in maxpool_nodes(model.graph, main) if where != main
-    )
+    not_compared = tuple(f"{report.node} in {report.where}" for report in reports if report.where != main)
     watched = _with_outputs(model, pools)
     try:
         theirs = _run(watched, feed, folder, is_ours=False)

@@ -1,47 +1,32 @@
-"""Standard MaxPool nodes to ours and back, at any depth of a model; what was done and what was left, and why, is data.
+"""Standard MaxPool nodes to ours and back, at any depth of a model; what was done and what was left is data."""
 
-A converted node keeps its name, tensors and attributes. Around it stand, where they are needed, nodes of a conversion's
-own, told by their names: Casts for element types that PyOp cannot take, and a guard where a run may still fail. What
-it declares of shapes is told by its doc string.
-"""
-
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 import os
 from pathlib import Path
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, defs, helper
+from onnx import FunctionProto, ModelProto, NodeProto, defs
 
 from maxpool_ort import wire
 from maxpool_ort.errors import InvalidModelError, InvalidShapeError, MaxPoolError
 from maxpool_ort.files import has_external_data, read_model, write_model
 from maxpool_ort.graphs import (
     Dims,
+    GraphPath,
     TensorType,
-    all_names,
-    dangling_names,
-    is_inference_sound,
+    all_nodes,
+    graph_at,
     is_maxpool,
-    maxpool_nodes,
-    opset_of,
     refusing_other_encodings,
-    subgraphs,
-    tensor_types,
-    with_inferred_types,
 )
-from maxpool_ort.model import (
-    is_declaration,
-    make_cast,
-    make_copied_dims,
-    make_declaration,
-    make_guard,
-    make_node_before_pyop,
-    make_pyop_node,
-)
+from maxpool_ort.inference import Body, Site, analyse, unused_functions
+from maxpool_ort.inspection import differs_in_shape
+from maxpool_ort.quantized import Fold, find_folds
 from maxpool_ort.recommend import Recommendation, recommend
+from maxpool_ort.rewrite import RepairedShape, Replacement, Rewriter, repair_shapes, restore
 from maxpool_ort.schema import (
     DOMAIN,
-    HELPER_PREFIX,
+    FUNCTION_DOMAIN,
     NEWEST_VERSION,
     OP_TYPE,
     MaxPoolAttributes,
@@ -54,10 +39,6 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Conversion", "ConvertedNode", "SkippedNode", "Select",
     "convert_model", "convert_file", "restore_model", "restore_file",
 ]  # fmt: skip
-
-
-_CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
-"""Element types that PyOp cannot take, and one that holds all their values, in their order."""
 
 
 @dataclass(frozen=True)
@@ -101,24 +82,30 @@ class Conversion:
     model: ModelProto
     converted: tuple[ConvertedNode, ...]
     skipped: tuple[SkippedNode, ...]
+    repaired: tuple[RepairedShape, ...] = ()
+    """Tensors of which the model declared a shape that they have in no run; ``model`` declares the true one."""
 
     def __str__(self) -> str:
-        """One line for each MaxPool node of the model."""
+        """One line for each MaxPool node of the model, and for each shape that was repaired."""
         done = [
             f"converted {n.node} in {n.where}: {n.element_type} {n.attributes}" + (f" ({n.reason})" if n.reason else "")
             for n in self.converted
         ]
         left = [f"left {n.node} in {n.where}: {n.reason}" for n in self.skipped]
-        return "\n".join([*done, *left]) or "no MaxPool node in this model; nothing was converted"
+        repaired = [
+            f"repaired the shape of {r.tensor!r} in {r.where}: {r.true}, was {r.declared}" for r in self.repaired
+        ]
+        return "\n".join([*done, *left, *repaired]) or "no MaxPool node in this model; nothing was converted"
 
 
 @refusing_other_encodings()
 def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
     """Let the MaxPool nodes of a model run our operator.
 
-    Nodes in the bodies of If, Loop and Scan are converted too; those in model-local functions are left, as are those
-    whose element type is unknown, or whose version is newer than 22. Names of nodes and tensors, graph inputs and
-    outputs stay as they are.
+    Nodes in the bodies of If, Loop and Scan are converted too, and those in model-local functions, by calling copies of
+    the functions. A MaxPool between a DequantizeLinear and a QuantizeLinear of equal parameters takes the integers
+    instead. Those whose element type is unknown, or whose version is newer than 22, are left. Names of nodes and
+    tensors, graph inputs and outputs stay as they are; declared shapes that are wrong are repaired.
 
     Parameters
     ----------
@@ -156,14 +143,20 @@ def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
         raise TypeError(f"model must be an onnx.ModelProto, got {type(model).__name__}; use convert_file for a path")
     result = ModelProto()
     result.CopyFrom(model)
-    converter = _Converter(result, _selector(select))
-    converter.convert_graph(result.graph, with_inferred_types(model).graph, {}, f"graph {model.graph.name!r}")
-    for function in model.functions:
-        converter.skip_nodes(function.node, f"function {function.name!r}", "in a model-local function")
-    converter.finish()
+    main = analyse(model)
+    converter = _Converter(_selector(select))
+    for body, site in main.walk():
+        converter.decide(body, site)
+    for function in unused_functions(model):
+        converter.skip_function(function)
     if not isinstance(select, str) and not callable(select):
         _refuse_unknown(set(select), converter.names)
-    return Conversion(result, tuple(converter.converted), tuple(converter.skipped))
+    if not converter.decisions:
+        return Conversion(result, (), tuple(converter.skipped))
+    converted, replacements = converter.settle()
+    repaired = tuple(repair_shapes(result.graph, main, main.where)) if converter.is_proved else ()
+    Rewriter(result, replacements).rewrite(main)
+    return Conversion(result, converted, tuple(converter.skipped), repaired)
 
 
 def _selector(select: Select) -> Callable[[ConvertedNode, int], Recommendation]:
@@ -191,156 +184,123 @@ def _refuse_unknown(names: set[str], known: set[str]) -> None:
         )
 
 
-class _Converter:
-    """Rewrites the graphs of one model in place and keeps account."""
+@dataclass(frozen=True)
+class _Decision:
+    """A MaxPool node that will be converted."""
 
-    def __init__(self, model: ModelProto, choose: Callable[[ConvertedNode, int], Recommendation]) -> None:
-        self.model = model
+    node: ConvertedNode
+    x: TensorType
+    fold: Fold | None
+
+
+class _Converter:
+    """Decides for each MaxPool of one model what is to become of it, and keeps account."""
+
+    def __init__(self, choose: Callable[[ConvertedNode, int], Recommendation]) -> None:
         self.choose = choose
         self.names: set[str] = set()
-        self.converted: list[ConvertedNode] = []
+        self.decisions: dict[tuple[int, GraphPath, int], _Decision] = {}
         self.skipped: list[SkippedNode] = []
-        self.taken = set(all_names(model.graph))
-        self.copied_dims: dict[int, str] = {}
-        """For each rank that a guard was needed for, the tensor that says which dimensions it copies: all."""
-        self.opset = opset_of(model)
-        self.is_inference_sound = is_inference_sound(model)
-        self.inputs = {value.name for value in model.graph.input}
-        """Their sizes hold in any case: ONNX Runtime refuses a run with others."""
+        self.folds: dict[tuple[int, GraphPath], dict[int, Fold]] = {}
+        self.is_proved = True
+        """Whether the sizes that inference proves hold: not behind a node that stays, and has another shape there."""
 
-    def fresh(self, hint: str) -> str:
-        """A name that nothing in the model has yet."""
-        name = f"{HELPER_PREFIX}{hint}"
-        number = 1
-        while name in self.taken:
-            number += 1
-            name = f"{HELPER_PREFIX}{hint}/{number}"
-        self.taken.add(name)
-        return name
+    def skip_function(self, function: FunctionProto) -> None:
+        """Leave every MaxPool of a function that does not run."""
+        for node in filter(is_maxpool, all_nodes(function)):
+            self.names.add(node.name)
+            self.skip(node, f"function {function.name!r}", "nothing calls the function")
 
-    def skip_nodes(self, nodes: Iterable[NodeProto], where: str, reason: str) -> None:
-        """Leave every MaxPool among these nodes and in their bodies."""
-        for node in nodes:
-            if is_maxpool(node):
-                self.names.add(node.name)
-                self.skipped.append(SkippedNode(describe(node), where, reason, node.domain == DOMAIN))
-            for name, body in subgraphs(node):
-                self.skip_nodes(body.node, f"{where}, {name} of {node.op_type} {node.name!r}", reason)
+    def skip(self, node: NodeProto, where: str, reason: str) -> None:
+        """Leave a MaxPool node."""
+        self.skipped.append(SkippedNode(describe(node), where, reason, node.domain == DOMAIN))
 
-    def convert_graph(
-        self, graph: GraphProto, inferred: GraphProto, outer: Mapping[str, TensorType], where: str
-    ) -> None:
-        """Convert the nodes of a graph and of the graphs inside it; ``inferred`` is its twin with value_info."""
-        types = {**outer, **tensor_types(inferred)}
-        nodes: list[NodeProto] = []
-        for node, twin in zip(graph.node, inferred.node, strict=True):
-            for (name, body), (_, body_twin) in zip(subgraphs(node), subgraphs(twin), strict=True):
-                self.convert_graph(body, body_twin, types, f"{where}, {name} of {node.op_type} {node.name!r}")
-            nodes.extend(self.convert_node(node, graph, types, where) if is_maxpool(node) else [node])
-        del graph.node[:]
-        graph.node.extend(nodes)
-
-    def convert_node(
-        self, node: NodeProto, graph: GraphProto, types: Mapping[str, TensorType], where: str
-    ) -> list[NodeProto]:
-        """The nodes that take a MaxPool's place: one of ours with what it needs around it, or the MaxPool itself."""
+    def decide(self, body: Body, site: Site) -> None:
+        """Convert a MaxPool node, or leave it and say why."""
+        node, where = site.node, site.where
         self.names.add(node.name)
         if node.domain == DOMAIN:
             wire.attributes_of(node)
-            self.skip_nodes([node], where, "runs our operator already")
-            return [node]
-        if not 0 < self.opset < 2**31:  # beyond, onnx cannot look it up
+            self.skip(node, where, "runs our operator already")
+            return
+        if not 0 < body.opset < 2**31:  # beyond, onnx cannot look it up
             raise InvalidModelError(
-                f"{describe(node)}: the model must import a version of ONNX's operators, got {self.opset or 'none'}"
+                f"{describe(node)}: the model must import a version of ONNX's operators, got {body.opset or 'none'}"
             )
-        version = defs.get_schema(OP_TYPE, self.opset).since_version
+        version = defs.get_schema(OP_TYPE, body.opset).since_version
         if version > NEWEST_VERSION:
-            self.skip_nodes(
-                [node], where, f"MaxPool-{version} is newer than what is known here, MaxPool-{NEWEST_VERSION}"
-            )
-            return [node]
+            self.is_proved = False
+            self.skip(node, where, f"MaxPool-{version} is newer than what is known here, MaxPool-{NEWEST_VERSION}")
+            return
         attributes = MaxPoolAttributes.from_node(node)
-        x = types.get(node.input[0] if node.input else "")
-        check_version(node, self.opset, x.element_type if x and x.element_type else None)
+        x = site.types.get(node.input[0] if node.input else "")
+        check_version(node, body.opset, x.element_type if x and x.element_type else None)
+        if x is not None:
+            x = self._checked(node, attributes, x, site.types.get(node.output[0]))
         if x is None or not x.element_type:
-            self.skip_nodes([node], where, "the element type of X is not known from the graph")
-            return [node]
-        is_static = x.dims is not None and all(isinstance(dim, int) for dim in x.dims[2:])
-        can_fail = not (is_static and (self.is_inference_sound or node.input[0] in self.inputs))
-        if x.dims is not None:
-            try:
-                attributes.output_dims(x.dims)
-            except InvalidShapeError as error:
-                raise InvalidShapeError(f"{describe(node)}: {error}") from error
+            self._leave(attributes, x)
+            self.skip(node, where, "the element type of X is not known from the graph")
+            return
+        fold = self._fold(body, site)
+        element_type = site.types[fold.x].element_type if fold else x.element_type
+        x = replace(x, element_type=element_type)
         candidate = ConvertedNode(
             node=describe(node),
             where=where,
             attributes=attributes,
-            element_type=type_name(x.element_type),
+            element_type=type_name(element_type),
             input_dims=x.dims,
             has_indices=any(node.output[1:]),
-            is_guarded=can_fail,
+            is_guarded=not x.is_static,
             name=node.name,
             reason="",
         )
-        chosen = self.choose(candidate, self.opset)
+        chosen = self.choose(candidate, body.opset)
         if not chosen.is_ours:
+            self._leave(attributes, x)
             self.skipped.append(SkippedNode(describe(node), where, chosen.reason, is_ours=False, is_choice=True))
-            return [node]
-        self.converted.append(replace(candidate, reason=chosen.reason))
-        replacement = self.replacement(
-            make_pyop_node(node, attributes), len(attributes.kernel_shape) + 2, x, can_fail=can_fail
-        )
-        if x.dims is not None and not can_fail:
-            self.declare(graph, node, x.element_type, attributes.output_dims(x.dims))
-        return replacement
+            return
+        candidate = replace(candidate, reason=chosen.reason)
+        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold)
 
-    @staticmethod
-    def declare(graph: GraphProto, node: NodeProto, element_type: int, dims: Dims) -> None:
-        """Declare the outputs of a node where nothing else does.
+    def _checked(
+        self, node: NodeProto, attributes: MaxPoolAttributes, x: TensorType, y: TensorType | None
+    ) -> TensorType:
+        """X with dimensions that fit the attributes, and with proved ones that fit what was inferred for Y."""
+        if x.proved is not None:
+            try:
+                true = attributes.output_dims(x.proved)
+            except InvalidShapeError as error:
+                raise InvalidShapeError(f"{describe(node)}: {error}") from error
+            if y is not None and y.proved is not None and true != y.proved and x.is_static:
+                self.is_proved = False  # onnx has inferred something else, and gone on with it
+        try:
+            attributes.output_dims(x.dims or x.proved or [None] * (len(attributes.kernel_shape) + 2))
+        except InvalidShapeError:  # what is declared and not proved may be wrong
+            return replace(x, dims=x.proved)
+        return x
 
-        ONNX Runtime infers nothing behind a custom operator, and without shapes fuses less: Add and Relu into Conv.
-        """
-        declared = {value.name for value in (*graph.value_info, *graph.output)}
-        for name, output_type in zip(node.output, (element_type, TensorProto.INT64), strict=False):
-            if name and name not in declared:
-                graph.value_info.append(make_declaration(name, output_type, dims))
+    def _leave(self, attributes: MaxPoolAttributes, x: TensorType | None) -> None:
+        if x is not None and x.proved is not None and differs_in_shape(attributes, x.proved):
+            self.is_proved = False
 
-    def replacement(self, ours: NodeProto, rank: int, x: TensorType, *, can_fail: bool) -> list[NodeProto]:
-        """A node of ours and the Casts and guards that it needs; the tensors at both ends stay those of the MaxPool."""
-        before: list[NodeProto] = []
-        after: list[NodeProto] = []
-        through = _CAST_THROUGH.get(x.element_type)
-        if through is not None:
-            inner = self.fresh(f"{ours.input[0]}/cast")
-            before.append(make_cast(ours.input[0], inner, through, self.opset, name=inner))
-            ours.input[0] = inner
-        for number, name in enumerate(ours.output):
-            outer = name
-            if through is not None and number == 0:
-                inner = self.fresh(f"{name}/cast")
-                after.insert(0, make_cast(inner, outer, x.element_type, self.opset, name=inner))
-                outer = inner
-            if can_fail:
-                inner = self.fresh(f"{name}/guard")
-                if rank not in self.copied_dims:
-                    self.copied_dims[rank] = self.fresh(f"copied_dims/{rank}")
-                guard = make_guard(inner, outer, rank, self.copied_dims[rank], self.opset, name=inner)
-                after.insert(0, guard)
-                outer = inner
-            ours.output[number] = outer
-        return [*before, ours, *after]
+    def _fold(self, body: Body, site: Site) -> Fold | None:
+        """What quantizes around a node, unless it is quantized too; not in what was converted in part before."""
+        key = id(body), site.path
+        if key not in self.folds:
+            is_new = all(node.domain != DOMAIN for node in all_nodes(body.graph))
+            graph = graph_at(body.graph, site.path)
+            self.folds[key] = find_folds(graph, body.types[site.path]) if is_new else {}
+        return self.folds[key].get(site.index)
 
-    def finish(self) -> None:
-        """Add to the main graph and to the model what the new nodes stand on."""
-        graph = self.model.graph
-        if self.opset >= 5:
-            constants = [make_copied_dims(name, rank) for rank, name in self.copied_dims.items()]
-            nodes = [*constants, *graph.node]
-            del graph.node[:]
-            graph.node.extend(nodes)
-        if self.converted and all(i.domain != DOMAIN for i in self.model.opset_import):
-            self.model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    def settle(self) -> tuple[tuple[ConvertedNode, ...], dict[tuple[int, GraphPath, int], Replacement]]:
+        """What was decided, as it will be reported and done, now that it is known what is proved."""
+        converted, replacements = [], {}
+        for key, decision in self.decisions.items():
+            can_fail = not (decision.x.is_static and self.is_proved)
+            converted.append(replace(decision.node, is_guarded=can_fail))
+            replacements[key] = Replacement(decision.node.attributes, decision.x, can_fail, decision.fold)
+        return tuple(converted), replacements
 
 
 @refusing_other_encodings()
@@ -368,58 +328,9 @@ def restore_model(model: ModelProto) -> ModelProto:
     """
     result = ModelProto()
     result.CopyFrom(model)
-    if all(node.domain != DOMAIN for node, _, _ in maxpool_nodes(result.graph, "")):
-        return result
-    helpers: set[str] = set()
-    _restore_graph(result.graph, helpers)
-    _remove_nodes(result.graph, helpers)
-    lost = dangling_names(result.graph)
-    if lost:
-        raise InvalidModelError(
-            f"the model cannot be restored: nodes that convert had put in are gone, and with them what makes "
-            f"{', '.join(sorted(map(repr, lost)))}; restore the model as convert wrote it"
-        )
-    imports = [i for i in result.opset_import if i.domain != DOMAIN]
-    del result.opset_import[:]
-    result.opset_import.extend(imports)
+    if any(node.domain in {DOMAIN, FUNCTION_DOMAIN} for node in all_nodes(result.graph)):
+        restore(result)
     return result
-
-
-def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
-    """Put the standard nodes back; add to ``helpers`` the names of the nodes that stood around ours, and only those."""
-    # A helper before a node of ours is named by the tensor that it makes, one behind it by the tensor that it takes.
-    named = [node for node in graph.node if node.name.startswith(HELPER_PREFIX) and node.input and node.output]
-    before = {node.name: node for node in named if node.name == node.output[0]}
-    after = {node.name: node for node in named if node.name == node.input[0]}
-    for node in graph.node:
-        for _, body in subgraphs(node):
-            _restore_graph(body, helpers)
-        if node.domain == DOMAIN:
-            wire.attributes_of(node)
-            standard = make_node_before_pyop(node)
-            for number, name in enumerate(node.input):
-                if name in before:
-                    helpers.add(name)
-                    standard.input[number] = before[name].input[0]
-            for number, output in enumerate(node.output):
-                name = output
-                while name in after and name not in helpers:  # at most a guard and a Cast
-                    helpers.update((name, *after[name].input[1:]))  # the guard's Constant bears the name of its output
-                    name = after[name].output[0]
-                standard.output[number] = name
-            node.CopyFrom(standard)
-    declared = [value for value in graph.value_info if not is_declaration(value)]
-    del graph.value_info[:]
-    graph.value_info.extend(declared)
-
-
-def _remove_nodes(graph: GraphProto, names: set[str]) -> None:
-    kept = [node for node in graph.node if node.name not in names]
-    for node in kept:
-        for _, body in subgraphs(node):
-            _remove_nodes(body, names)
-    del graph.node[:]
-    graph.node.extend(kept)
 
 
 def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: Select = "all") -> Conversion:

@@ -1,34 +1,47 @@
 """What a model says about its nodes and tensors: element types and dimensions, bodies of control flow, names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorShapeProto
-from onnx.shape_inference import InferenceError, infer_shapes
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorShapeProto
 
 from maxpool_ort.errors import InvalidModelError
-from maxpool_ort.schema import DOMAIN, OP_TYPE
+from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, OP_TYPE
 
 __all__ = [
+    "CALL_KEYS",
+    "ONNX_DOMAINS",
     "Dims",
+    "FunctionKey",
+    "GraphPath",
     "TensorType",
     "all_names",
+    "all_nodes",
+    "called_function",
     "dangling_names",
-    "is_inference_sound",
+    "function_key",
+    "graph_at",
     "is_maxpool",
-    "maxpool_nodes",
     "opset_of",
+    "original_function",
+    "plain_shape",
     "refusing_other_encodings",
     "subgraphs",
     "tensor_types",
-    "with_inferred_types",
 ]
 
 Dims = tuple[int | str | None, ...]
 """Dimensions: sizes, names of symbolic ones, None for unknown ones."""
+FunctionKey = tuple[str, str, str]
+"""What names a model-local function: its domain, its name and its overload."""
+
+GraphPath = tuple[tuple[int, int], ...]
+"""Where a graph lies inside another: at each level the index of a node, and the number of the graph that it holds."""
 
 ONNX_DOMAINS = ("", "ai.onnx")
+CALL_KEYS = (f"{HELPER_PREFIX}domain", f"{HELPER_PREFIX}op_type", f"{HELPER_PREFIX}overload")
+"""Keys of the metadata that keep, with the call of a copied function, which one it called before."""
 
 
 @contextmanager
@@ -40,24 +53,19 @@ def refusing_other_encodings() -> Iterator[None]:
         raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
 
 
-def with_inferred_types(model: ModelProto) -> ModelProto:
-    """The model with what onnx can infer in value_info; the model as it is where onnx fails on it."""
-    try:
-        return infer_shapes(model)
-    except (
-        InferenceError,
-        ValueError,
-        RuntimeError,
-    ):  # a message of over 2 GiB, or a contradiction: what is declared must do
-        return model
-
-
 @dataclass(frozen=True)
 class TensorType:
     """What is known of a tensor; element type 0 is an unknown one, dims are None where not even the rank is known."""
 
     element_type: int
     dims: Dims | None
+    proved: Dims | None = None
+    """Dimensions that hold in every run, whatever the model declares: they follow from the sizes of its inputs."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all spatial sizes are proved."""
+        return self.proved is not None and all(isinstance(dim, int) for dim in self.proved[2:])
 
 
 def tensor_types(graph: GraphProto) -> dict[str, TensorType]:
@@ -66,13 +74,15 @@ def tensor_types(graph: GraphProto) -> dict[str, TensorType]:
     for info in (*graph.input, *graph.value_info, *graph.output):
         if info.type.HasField("tensor_type"):
             tensor = info.type.tensor_type
-            dims = tuple(_dim(dim) for dim in tensor.shape.dim) if tensor.HasField("shape") else None
-            types[info.name] = TensorType(tensor.elem_type, dims)
+            types[info.name] = TensorType(
+                tensor.elem_type, plain_shape(tensor.shape) if tensor.HasField("shape") else None
+            )
     return types
 
 
-def _dim(dim: TensorShapeProto.Dimension) -> int | str | None:
-    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+def plain_shape(shape: TensorShapeProto) -> Dims:
+    """A shape as ONNX writes it, as dimensions."""
+    return tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in shape.dim)
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
@@ -82,12 +92,29 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
         yield from ((attribute.name, graph) for graph in graphs)
 
 
+def graph_at(graph: GraphProto, path: GraphPath) -> GraphProto:
+    """The graph that a path leads to."""
+    for index, number in path:
+        graph = [body for _, body in subgraphs(graph.node[index])][number]
+    return graph
+
+
+def all_nodes(graph: GraphProto | FunctionProto) -> Iterator[NodeProto]:
+    """Every node of a graph or function and of the graphs inside it."""
+    for node in graph.node:
+        yield node
+        for _, body in subgraphs(node):
+            yield from all_nodes(body)
+
+
 def all_names(graph: GraphProto) -> Iterator[str]:
     """Every name that a graph and the graphs inside it use, of tensors and of nodes."""
     for tensor in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         yield tensor.name
     for sparse in graph.sparse_initializer:
-        yield sparse.values.name
+        yield from (sparse.values.name, sparse.indices.name)
+    for annotation in graph.quantization_annotation:
+        yield annotation.tensor_name
     for node in graph.node:
         yield from (node.name, *node.input, *node.output)
         for _, body in subgraphs(node):
@@ -118,40 +145,25 @@ def is_maxpool(node: NodeProto) -> bool:
     return (node.op_type == OP_TYPE and node.domain in ONNX_DOMAINS) or node.domain == DOMAIN
 
 
-def is_inference_sound(model: ModelProto) -> bool:
-    """Whether sizes that onnx infers follow from those of the graph's inputs alone, and rightly.
-
-    Declared sizes may be wrong: those in value_info, of outputs that other nodes use, and in bodies of control flow. Up
-    to opset 21 onnx infers one output too many for some pools with ceil_mode or VALID.
-    """
-    used = {name for node in model.graph.node for name in node.input}
-    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    return not (
-        model.graph.value_info
-        or any(output.name in used for output in model.graph.output)
-        or any(True for node in nodes for _ in subgraphs(node))
-        or any(_rounds_up(attribute) for node in nodes for attribute in node.attribute)
-    )
+def function_key(function: FunctionProto) -> FunctionKey:
+    """What names a function."""
+    return function.domain, function.name, function.overload
 
 
-def _rounds_up(attribute: AttributeProto) -> bool:
-    return (attribute.name == "ceil_mode" and attribute.i != 0) or (
-        attribute.name == "auto_pad" and attribute.s == b"VALID"
-    )
+def called_function(node: NodeProto) -> FunctionKey:
+    """What names the function that a node calls, if it calls one."""
+    return node.domain, node.op_type, node.overload
 
 
-def opset_of(model: ModelProto) -> int:
-    """Version of ONNX's own operators that a model imports; 0 if it imports none."""
+def original_function(node: NodeProto) -> FunctionKey | None:
+    """Which function the call of a copied one called before; None for all other nodes."""
+    if node.domain != FUNCTION_DOMAIN:
+        return None
+    kept = {entry.key: entry.value for entry in node.metadata_props}
+    domain, op_type, overload = (kept.get(key, "") for key in CALL_KEYS)
+    return domain, op_type, overload
+
+
+def opset_of(model: ModelProto | FunctionProto) -> int:
+    """Version of ONNX's own operators that a model or function imports; 0 if it imports none."""
     return next((i.version for i in model.opset_import if i.domain in ONNX_DOMAINS), 0)
-
-
-def maxpool_nodes(
-    graph: GraphProto, where: str, outer: Mapping[str, TensorType] | None = None
-) -> Iterator[tuple[NodeProto, str, dict[str, TensorType]]]:
-    """Every MaxPool of a graph and the graphs inside it: the node, where it stands, and the tensors that it can see."""
-    types = {**(outer or {}), **tensor_types(graph)}
-    for node in graph.node:
-        if is_maxpool(node):
-            yield node, where, types
-        for name, body in subgraphs(node):
-            yield from maxpool_nodes(body, f"{where}, {name} of {node.op_type} {node.name!r}", types)

@@ -1,24 +1,27 @@
 """What a model's MaxPool nodes are, their true shapes, and where ONNX Runtime's own operator gives something else."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from onnx import ModelProto, NodeProto, OperatorSetIdProto, TensorProto, defs, helper
+from onnx import ModelProto, NodeProto, TensorProto, defs
 
 from maxpool_ort import wire
 from maxpool_ort.errors import InvalidShapeError
 from maxpool_ort.geometry import AutoPad, Axis, output_size
 from maxpool_ort.graphs import (
-    ONNX_DOMAINS,
     Dims,
     TensorType,
-    maxpool_nodes,
+    all_nodes,
+    graph_at,
+    is_maxpool,
+    opset_of,
     refusing_other_encodings,
-    with_inferred_types,
+    tensor_types,
 )
+from maxpool_ort.inference import analyse, unused_functions
 from maxpool_ort.schema import DOMAIN, OP_TYPE, MaxPoolAttributes, describe, type_name
 
-__all__ = ["NodeReport", "differences", "inspect_model"]
+__all__ = ["NodeReport", "differences", "differs_in_shape", "inspect_model"]
 
 _UNKNOWN = type_name(TensorProto.UNDEFINED)
 _FLOATS = ("float16", "float", "double", _UNKNOWN)
@@ -36,7 +39,7 @@ _LARGEST_SIZE_TRIED = 64
 class NodeReport:
     """One MaxPool node of a model; dimensions are None where nothing is known.
 
-    ``attributes`` is None for a node in a model-local function that takes them from the function's callers.
+    ``attributes`` is None for a node in a function that takes them from its callers, and has none.
     """
 
     node: str
@@ -54,7 +57,10 @@ class NodeReport:
 
 @refusing_other_encodings()
 def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
-    """Report on every MaxPool node of a model, standard or converted: in its graphs, then in its functions.
+    """Report on every MaxPool node of a model, standard or converted.
+
+    Those in model-local functions are reported as the functions' calls see them, those in functions that nothing calls
+    at the end.
 
     Raises
     ------
@@ -69,24 +75,16 @@ def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
     >>> report.true_dims, report.built_in_differs
     ((1, 1, 5), ('SAME with dilations: 3 outputs along D1 instead of 5',))
     """
-    opset = _opset(model.opset_import)
-    declared = [_tensor(types, node.output) for node, _, types in maxpool_nodes(model.graph, "")]
-    graph = with_inferred_types(model).graph
-    reports = [
-        _report(node, where, opset, _tensor(types, node.input), shown)
-        for (node, where, types), shown in zip(maxpool_nodes(graph, f"graph {graph.name!r}"), declared, strict=True)
-    ]
-    for function in model.functions:
-        body = helper.make_graph(function.node, function.name, [], [])
-        reports += [
-            _report(node, where, _opset(function.opset_import), _tensor(types, node.input), None)
-            for node, where, types in maxpool_nodes(body, f"function {function.name!r}")
-        ]
+    reports = []
+    for body, site in analyse(model).walk():
+        declared = tensor_types(graph_at(body.graph, site.path))
+        x, y = _tensor(site.types, site.node.input), _tensor(declared, site.node.output)
+        reports.append(_report(site.node, site.where, body.opset, x, y))
+    for function in unused_functions(model):
+        where = f"function {function.name!r}, which nothing calls"
+        nodes = filter(is_maxpool, all_nodes(function))
+        reports += [_report(node, where, opset_of(function), None, None) for node in nodes]
     return tuple(reports)
-
-
-def _opset(imports: Iterable[OperatorSetIdProto]) -> int:
-    return next((i.version for i in imports if i.domain in ONNX_DOMAINS), 0)
 
 
 def _tensor(types: Mapping[str, TensorType], names: Sequence[str]) -> TensorType | None:
@@ -152,6 +150,13 @@ def differences(
         yield from (reason for reason in reasons if reason not in seen)
         seen.update(reasons)
     yield from node.losses()
+
+
+def differs_in_shape(attributes: MaxPoolAttributes, input_dims: Dims) -> bool:
+    """Whether ONNX Runtime's own MaxPool has another output size along an axis of known size."""
+    axes = _Node(attributes, _UNKNOWN, input_dims, with_indices=False).axes
+    known = (axis for axis, dim in zip(axes, input_dims[2:], strict=True) if isinstance(dim, int))
+    return any(_built_in_axis(axis, attributes).output != axis.output for axis in known)
 
 
 @dataclass(frozen=True)

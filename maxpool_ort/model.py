@@ -190,7 +190,7 @@ def make_pyop_node(node: NodeProto, attributes: MaxPoolAttributes) -> NodeProto:
 
 def make_node_before_pyop(ours: NodeProto) -> NodeProto:
     """The inverse of ``make_pyop_node``."""
-    carried = {attribute.name: attribute for attribute in ours.attribute}
+    carried = wire.carried(ours)
     node = wire.strip(ours)
     node.op_type = OP_TYPE
     node.ClearField("domain")

@@ -13,6 +13,7 @@ from maxpool_ort.geometry import AutoPad, Axis, Geometry
 
 __all__ = [
     "DOMAIN",
+    "FUNCTION_DOMAIN",
     "HELPER_PREFIX",
     "OP_TYPE",
     "OP_TYPE_WITH_INDICES",
@@ -24,6 +25,8 @@ __all__ = [
 
 DOMAIN = "maxpool_ort"
 """Domain of our operators: ours alone, since registering into a domain that a session uses ends the process."""
+FUNCTION_DOMAIN = "maxpool_ort.functions"
+"""Domain of the copies of a model's functions in which our operators stand."""
 OP_TYPE = "MaxPool"
 """Our operator with Y alone."""
 OP_TYPE_WITH_INDICES = "MaxPoolWithIndices"
@@ -35,7 +38,7 @@ LARGEST_ENTRY = 2**60
 """Far beyond any tensor, and small enough for positions and pads to be added up in int64."""
 NEWEST_VERSION = 22
 """The newest version of MaxPool that is known here; a later one may mean something else."""
-_ATTRIBUTE_TYPES = {
+ATTRIBUTE_TYPES = {
     "auto_pad": AttributeProto.STRING,
     "ceil_mode": AttributeProto.INT,
     "dilations": AttributeProto.INTS,
@@ -340,16 +343,16 @@ def _read(node: NodeProto) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for attribute in node.attribute:
         name = attribute.name
-        if name not in _ATTRIBUTE_TYPES:
-            raise InvalidAttributeError(f"unknown attribute {name!r}; MaxPool-12 has {', '.join(_ATTRIBUTE_TYPES)}")
+        if name not in ATTRIBUTE_TYPES:
+            raise InvalidAttributeError(f"unknown attribute {name!r}; MaxPool-12 has {', '.join(ATTRIBUTE_TYPES)}")
         if name in values:
             raise InvalidAttributeError(f"attribute {name} stands on the node twice; keep one")
         if attribute.ref_attr_name:
             raise InvalidAttributeError(
                 f"{name} refers to the attribute {attribute.ref_attr_name!r} of a function; inline the function first"
             )
-        if attribute.type != _ATTRIBUTE_TYPES[name]:
-            expected = AttributeProto.AttributeType.Name(_ATTRIBUTE_TYPES[name])
+        if attribute.type != ATTRIBUTE_TYPES[name]:
+            expected = AttributeProto.AttributeType.Name(ATTRIBUTE_TYPES[name])
             got = AttributeProto.AttributeType.Name(attribute.type)
             raise InvalidAttributeError(f"{name} must be an attribute of type {expected}, got {got}")
         values[name] = _VALUE[attribute.type](attribute)

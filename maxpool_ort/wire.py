@@ -8,12 +8,15 @@ messages.
 from functools import lru_cache
 from typing import Any
 
-from onnx import NodeProto
+from onnx import AttributeProto, NodeProto
 
 from maxpool_ort.errors import InvalidAttributeError
 from maxpool_ort.schema import MaxPoolAttributes, describe
 
-__all__ = ["ATTRIBUTES", "DOMAIN", "EMPTY_INDICES", "NODE", "attributes_of", "decode", "encode", "strip"]
+__all__ = [
+    "ATTRIBUTES", "DOMAIN", "EMPTY_INDICES", "NODE", "POSITIONS", "REMOVED", "X", "Y",
+    "attributes_of", "carried", "decode", "encode", "strip",
+]  # fmt: skip
 
 ATTRIBUTES = "wire_attributes"
 """Name of the string attribute that holds the attributes of MaxPool."""
@@ -24,6 +27,15 @@ DOMAIN = "wire_domain"
 """Name of the string attribute, on few nodes, that holds the domain of the MaxPool, where it was spelled out."""
 EMPTY_INDICES = "wire_empty_indices"
 """Name of the int attribute, on few nodes, that says that the MaxPool had an empty name as its second output."""
+
+X = "wire_x"
+"""Name of the string attribute, on few nodes, that holds the input of the MaxPool, where nothing makes it any more."""
+Y = "wire_y"
+"""Name of the string attribute, on few nodes, that holds the first output, where nothing makes it any more."""
+REMOVED = "wire_removed"
+"""Name of the strings attribute, on few nodes, that holds nodes that were taken out around the MaxPool."""
+POSITIONS = "wire_positions"
+"""Name of the ints attribute that says where those stood among the nodes of their graph."""
 
 _PREFIX = "wire_"
 _LISTS = ("kernel_shape", "dilations", "pads", "strides")
@@ -70,6 +82,11 @@ def strip(node: NodeProto) -> NodeProto:
     return plain
 
 
+def carried(node: NodeProto) -> dict[str, AttributeProto]:
+    """The other attributes: what a node of ours carries beside those of MaxPool."""
+    return {attribute.name: attribute for attribute in node.attribute if attribute.name.startswith(_PREFIX)}
+
+
 def attributes_of(node: NodeProto) -> MaxPoolAttributes:
     """Attributes of a node of ours, which carries them twice.
 
@@ -79,11 +96,11 @@ def attributes_of(node: NodeProto) -> MaxPoolAttributes:
         If the two differ, for instance because a tool has changed one of them: the operator would run the other.
     """
     attributes = MaxPoolAttributes.from_node(strip(node))
-    carried = next((attribute.s for attribute in node.attribute if attribute.name == ATTRIBUTES), b"")
+    got = carried(node).get(ATTRIBUTES, AttributeProto()).s
     expected = encode(attributes)
-    if carried != expected.encode():
+    if got != expected.encode():
         raise InvalidAttributeError(
             f"{describe(node)}: {ATTRIBUTES} must say what the node's other attributes say, {expected!r}, got "
-            f"{carried!r}; edit the original model and convert it again"
+            f"{got!r}; edit the original model and convert it again"
         )
     return attributes

@@ -109,12 +109,12 @@ GOOD: list[tuple[str, str, list[str]]] = [
     ("labels that are no integers", "run scores.onnx", ["input: sample scores.npz", r"\(2, 2\) [^%]*nothing was conv"]),
     ("a model is no sample of itself", "run self.pb", ["input: random data, seed 0", "1 MaxPool node converted"]),
     ("no .npy for two inputs", "run two.onnx", [r"input: random data, seed 0 \(a float32 .*, b float32"]),
-    ("inspect a function", "inspect local.onnx", ["in function 'pool':", r"'pool1' +12 \(opset 13\)", "may lose NaN"]),
+    ("inspect a function", "inspect local.onnx", ["in function 'pool', ", r"'pool1' +12 \(opset 13\)", "may lose NaN"]),
     ("inspect --help", "inspect --help", ["examples:", "Y declared"]),
     ("convert --help", "convert --help", ["example:", "register"]),
     ("restore --help", "restore --help", ["example:"]),
     ("inspect nothing", "inspect relu.onnx", ["no MaxPool node in this model"]),
-    ("convert", "convert add.onnx c.onnx", ["in graph 'add':", r"'pool1' +float +kernel_shape=2 +yes", "wrote c.onnx"]),
+    ("convert", "convert add.onnx c.onnx", ["in graph 'add':", r"'pool1' +float +kernel_shape=2 +no", "wrote c.onnx"]),
     ("convert nothing", "convert relu.onnx c.onnx", ["nothing was converted", "wrote c.onnx"]),
     ("restore nothing", "restore relu.onnx r.onnx", ["nothing was restored", "wrote r.onnx"]),
 ]
@@ -275,7 +275,7 @@ def test_convert_and_restore(capsys: pytest.CaptureFixture[str]) -> None:
         "MaxPool 'pool1'", "1", [],
     )  # fmt: skip
     assert cli.main(["restore", "c.onnx", "r.onnx", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"src": "c.onnx", "dst": "r.onnx", "restored": 1}
+    assert json.loads(capsys.readouterr().out) == {"src": "c.onnx", "dst": "r.onnx", "restored": 1, "repaired": []}
     assert Path("r.onnx").read_bytes() == Path("add.onnx").read_bytes() == source
     assert cli.main(["run", "c.onnx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["maxpool"][0]["attributes"] == "kernel_shape=2"

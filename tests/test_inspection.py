@@ -184,22 +184,32 @@ def test_nodes_at_any_depth() -> None:
 
 
 def test_nodes_of_functions() -> None:
-    """Nodes in model-local functions are reported too, also where the function's callers give the attributes."""
+    """Nodes in model-local functions are reported as each call sees them; where nothing calls, attributes may be unknown."""
     model = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["": 13, "local": 1]>
-        main (float[1, 1, 8] x) => (float[1, 1, M] y) { a = local.fixed(x)  y = local.free <k = [2]> (a) }
+        main (float[1, 1, 8] x) => (float[1, 1, M] y) { a = local.fixed(x)  [call1] y = local.free <k = [2]> (a) }
         <domain: "local", opset_import: ["": 11]>
         fixed (p) => (q) { [pool1] q = MaxPool <kernel_shape = [2]> (p) }
         <domain: "local", opset_import: ["": 13]>
         free <k> (p) => (q) { [pool2] q = MaxPool <kernel_shape: ints = @k> (p) }
+        <domain: "local", opset_import: ["": 13]>
+        idle <k> (p) => (q) { [pool3] q = MaxPool <kernel_shape: ints = @k> (p) }
     """)
-    fixed, free = inspect_model(model)
+    fixed, free, idle = inspect_model(model)
     assert (fixed.node, fixed.where, fixed.version, fixed.input_dims) == (
-        "MaxPool 'pool1'", "function 'fixed'", 11, None,
+        "MaxPool 'pool1'", "function 'fixed', call with output 'a' in graph 'main'", 11, (1, 1, 8),
     )  # fmt: skip
     assert fixed.attributes == mp.MaxPoolAttributes(kernel_shape=[2])
-    assert (free.node, free.version, free.attributes) == ("MaxPool 'pool2'", 12, None)
-    assert free.built_in_differs == ("may differ: the function's callers give the attributes",)
+    assert (free.node, free.version, free.attributes, free.true_dims) == (
+        "MaxPool 'pool2'", 12, fixed.attributes, (1, 1, 6),
+    )  # fmt: skip
+    assert free.where == "function 'free', call 'call1' in graph 'main'"
+    assert (idle.where, idle.attributes) == ("function 'idle', which nothing calls", None)
+    assert idle.built_in_differs == ("may differ: the function's callers give the attributes",)
+    converted = inspect_model(mp.convert_model(model).model)
+    assert [(r.node, r.runs_ours) for r in converted] == [
+        ("MaxPool 'pool1'", True), ("MaxPool 'pool2'", True), ("MaxPool 'pool3'", False),
+    ]  # fmt: skip
 
 
 def test_invalid_shapes_name_the_node() -> None:

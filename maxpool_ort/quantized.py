@@ -1,0 +1,141 @@
+"""DequantizeLinear, MaxPool, QuantizeLinear with equal parameters: one MaxPool of the integers themselves.
+
+The maximum commutes with a map that keeps the order. That this map keeps it, and that the way back leads to the same
+integer, is tried out for every integer of 8 bits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, numpy_helper
+from onnx.external_data_helper import uses_external_data
+
+from maxpool_ort.graphs import ONNX_DOMAINS, TensorType, all_nodes, is_maxpool, subgraphs
+from maxpool_ort.schema import DOMAIN
+
+__all__ = ["Fold", "find_folds"]
+
+Array = NDArray[Any]
+
+_DOMAINS = (*ONNX_DOMAINS, "com.microsoft")
+_DTYPES: dict[int, np.dtype[Any]] = {TensorProto.INT8: np.dtype(np.int8), TensorProto.UINT8: np.dtype(np.uint8)}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A MaxPool between DequantizeLinear and QuantizeLinear: their indices in the graph, and the integers' names."""
+
+    dequantize: int
+    quantize: int
+    x: str
+    y: str
+    sharers: frozenset[int]
+    """What takes the DequantizeLinear's output: indices of nodes, -1 for what lies outside of the graph's nodes."""
+
+
+def find_folds(graph: GraphProto, types: Mapping[str, TensorType]) -> dict[int, Fold]:
+    """The MaxPool nodes of a graph that can take integers instead, by their indices."""
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    users = _users(graph)
+    constants = _constants(graph)
+    found: dict[int, tuple[int, int]] = {}
+    for index, node in enumerate(graph.node):
+        if not is_maxpool(node) or node.domain == DOMAIN or not node.input or not node.output:
+            continue
+        before, after = makers.get(node.input[0]), users.get(node.output[0], [])
+        if before is None or len(after) != 1 or after[0] < 0:
+            continue
+        nodes = graph.node[before], graph.node[after[0]]
+        if _is(nodes[0], "DequantizeLinear") and _is(nodes[1], "QuantizeLinear"):
+            x_type = types.get(nodes[0].input[0])
+            if nodes[1].input[0] == node.output[0] and x_type and _are_inverse(*nodes, x_type, constants):
+                found[index] = before, after[0]
+    return {
+        index: Fold(
+            before,
+            after,
+            graph.node[before].input[0],
+            graph.node[after].output[0],
+            frozenset(users[graph.node[index].input[0]]),
+        )
+        for index, (before, after) in found.items()
+    }
+
+
+def _users(graph: GraphProto) -> dict[str, list[int]]:
+    """For each tensor the indices of the nodes that take it, -1 for the graph's outputs and for the graphs inside."""
+    users: dict[str, list[int]] = {}
+    for index, node in enumerate(graph.node):
+        for name in node.input:
+            users.setdefault(name, []).append(index)
+        for _, body in subgraphs(node):
+            for name in (name for inner in all_nodes(body) for name in inner.input):
+                users.setdefault(name, []).append(-1)
+            for output in body.output:
+                users.setdefault(output.name, []).append(-1)
+    for output in graph.output:
+        users.setdefault(output.name, []).append(-1)
+    return users
+
+
+def _constants(graph: GraphProto) -> dict[str, TensorProto]:
+    """Tensors whose elements are in the graph, and the same in every run."""
+    fed = {value.name for value in graph.input}  # an initializer of that name may be replaced at a run
+    constants = {t.name: t for t in graph.initializer if t.name not in fed and not uses_external_data(t)}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.domain in ONNX_DOMAINS and node.output:
+            constants.update((node.output[0], a.t) for a in node.attribute if a.type == AttributeProto.TENSOR)
+    return constants
+
+
+def _is(node: NodeProto, op_type: str) -> bool:
+    return node.op_type == op_type and node.domain in _DOMAINS and 2 <= len(node.input) <= 3 and len(node.output) == 1
+
+
+def _are_inverse(
+    dequantize: NodeProto, quantize: NodeProto, x: TensorType, constants: Mapping[str, TensorProto]
+) -> bool:
+    """Whether what the first gives for each integer rises with it, and the second makes the same integer of it."""
+    dtype = _DTYPES.get(x.element_type)
+    given, other = (_parameters(node, constants) for node in (dequantize, quantize))
+    if dtype is None or given is None or other is None:
+        return False
+    scale, zero_point, axis = given
+    if zero_point.dtype != dtype or other.zero_point.dtype != dtype or scale.dtype != np.float32:
+        return False
+    if not (np.array_equal(scale, other.scale) and np.array_equal(zero_point, other.zero_point)):
+        return False
+    if scale.size > 1 and not (axis == other.axis and axis in (0, 1)):  # a window may lie across other axes
+        return False
+    integers = np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
+    with np.errstate(all="ignore"):
+        reals = (integers - zero_point.reshape(-1, 1).astype(np.int64)).astype(np.float32) * scale.reshape(-1, 1)
+        back = np.rint(reals / scale.reshape(-1, 1)) + zero_point.reshape(-1, 1)
+    return bool((reals[:, 1:] > reals[:, :-1]).all() and (back == integers).all())
+
+
+class _Parameters(NamedTuple):
+    scale: Array
+    zero_point: Array
+    axis: int
+
+
+def _parameters(node: NodeProto, constants: Mapping[str, TensorProto]) -> _Parameters | None:
+    """Scale, zero point and axis, where all are constant and nothing else is set."""
+    names = [name for name in node.input[1:] if name]
+    if not all(name in constants for name in names):
+        return None
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if any(name not in {"axis", "saturate"} for name in attributes):  # blocks, other types
+        return None
+    try:
+        scale, *zero_points = [numpy_helper.to_array(constants[name]) for name in names]
+    except (TypeError, ValueError):  # a damaged tensor: ONNX Runtime will say so
+        return None
+    zero_point = zero_points[0] if zero_points else np.zeros(scale.shape, np.uint8)
+    if scale.ndim > 1 or zero_point.size != scale.size or not scale.size:
+        return None
+    return _Parameters(scale.ravel(), zero_point.ravel(), attributes["axis"].i if "axis" in attributes else 1)
