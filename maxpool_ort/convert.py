@@ -242,8 +242,7 @@ class _Converter:
             self.skip(node, where, "the element type of X is not known from the graph")
             return
         fold = self._fold(body, site)
-        element_type = site.types[fold.x].element_type if fold else x.element_type
-        x = replace(x, element_type=element_type)
+        element_type = fold.element_type if fold else x.element_type
         candidate = ConvertedNode(
             node=describe(node),
             where=where,
@@ -285,12 +284,10 @@ class _Converter:
             self.is_proved = False
 
     def _fold(self, body: Body, site: Site) -> Fold | None:
-        """What quantizes around a node, unless it is quantized too; not in what was converted in part before."""
+        """The integers that a node can take instead of X, if it stands in between what quantizes."""
         key = id(body), site.path
         if key not in self.folds:
-            is_new = all(node.domain != DOMAIN for node in all_nodes(body.graph))
-            graph = graph_at(body.graph, site.path)
-            self.folds[key] = find_folds(graph, body.types[site.path]) if is_new else {}
+            self.folds[key] = find_folds(graph_at(body.graph, site.path), body.types[site.path])
         return self.folds[key].get(site.index)
 
     def settle(self) -> tuple[tuple[ConvertedNode, ...], dict[tuple[int, GraphPath, int], Replacement]]:

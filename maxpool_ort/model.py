@@ -1,10 +1,11 @@
 """The one place that builds graphs: standard MaxPool nodes and models, and the nodes that a conversion puts in."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
+from numpy.typing import DTypeLike, NDArray
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, defs, helper, numpy_helper
 
 from maxpool_ort import wire
 from maxpool_ort.array import DTYPES
@@ -23,12 +24,15 @@ from maxpool_ort.schema import (
 __all__ = [
     "is_declaration",
     "make_cast",
+    "make_constant",
     "make_copied_dims",
     "make_declaration",
+    "make_dequantize",
     "make_guard",
     "make_maxpool_model",
     "make_maxpool_node",
     "make_pyop_node",
+    "make_quantize",
 ]
 
 _DECLARATION = "declared by maxpool_ort"
@@ -207,6 +211,28 @@ def make_cast(x: str, y: str, element_type: int, opset: int, *, name: str) -> No
     return helper.make_node("Cast", [x], [y], name=name, to=to)
 
 
+def make_quantize(x: str, y: str, dequantize: NodeProto, zero_point: str | None, *, name: str) -> NodeProto:
+    """The QuantizeLinear node that undoes a DequantizeLinear node, or one of another zero point."""
+    node = make_dequantize(x, y, dequantize, zero_point, name=name)
+    node.op_type = "QuantizeLinear"
+    return node
+
+
+def make_dequantize(x: str, y: str, like: NodeProto, zero_point: str | None, *, name: str) -> NodeProto:
+    """A DequantizeLinear node like another one, but for its ends and, if it is given, its zero point."""
+    node = NodeProto(op_type="DequantizeLinear", name=name, input=[x, *like.input[1:]], output=[y])
+    node.attribute.extend(like.attribute)
+    node.domain = like.domain
+    if zero_point is not None:
+        node.input[2] = zero_point
+    return node
+
+
+def make_constant(y: str, value: NDArray[Any]) -> NodeProto:
+    """A Constant node, named by its output."""
+    return helper.make_node("Constant", [], [y], name=y, value=numpy_helper.from_array(value, y))
+
+
 def make_guard(x: str, y: str, rank: int, copied_dims: str, opset: int, *, name: str) -> NodeProto:
     """A Reshape node that passes on every tensor of this rank, in place, and refuses all others.
 
@@ -221,8 +247,7 @@ def make_guard(x: str, y: str, rank: int, copied_dims: str, opset: int, *, name:
 def make_copied_dims(y: str, rank: int) -> NodeProto:
     """A Constant node, named by its output: the shape that tells a Reshape to copy each of ``rank`` dimensions."""
     # A node, no initializer: before IR version 4 each initializer must be a graph input too.
-    zeros = helper.make_tensor(y, TensorProto.INT64, [rank], [0] * rank)
-    return helper.make_node("Constant", [], [y], name=y, value=zeros)
+    return make_constant(y, np.zeros(rank, np.int64))
 
 
 def make_declaration(name: str, element_type: int, dims: Sequence[int | str | None]) -> ValueInfoProto:

@@ -1,4 +1,4 @@
-"""DequantizeLinear, MaxPool, QuantizeLinear with equal parameters: one MaxPool of the integers themselves.
+"""MaxPool between DequantizeLinear and QuantizeLinear of equal parameters: it can take the integers themselves.
 
 The maximum commutes with a map that keeps the order. That this map keeps it, and that the way back leads to the same
 integer, is tried out for every integer of 8 bits.
@@ -22,62 +22,68 @@ Array = NDArray[Any]
 
 _DOMAINS = (*ONNX_DOMAINS, "com.microsoft")
 _DTYPES: dict[int, np.dtype[Any]] = {TensorProto.INT8: np.dtype(np.int8), TensorProto.UINT8: np.dtype(np.uint8)}
+_SHIFT = 128
+"""From int8 to uint8."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A MaxPool between DequantizeLinear and QuantizeLinear: their indices in the graph, and the integers' names."""
+    """What a MaxPool takes from before the DequantizeLinear in front of it: 8-bit integers."""
 
-    dequantize: int
-    quantize: int
-    x: str
-    y: str
-    sharers: frozenset[int]
-    """What takes the DequantizeLinear's output: indices of nodes, -1 for what lies outside of the graph's nodes."""
+    dequantize: NodeProto
+    element_type: int
+    shifted: Array | None
+    """The zero point of uint8 in the place of that of int8; None to keep the node's own."""
 
 
 def find_folds(graph: GraphProto, types: Mapping[str, TensorType]) -> dict[int, Fold]:
     """The MaxPool nodes of a graph that can take integers instead, by their indices."""
-    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    makers = {name: node for node in graph.node for name in node.output if name}
     users = _users(graph)
     constants = _constants(graph)
-    found: dict[int, tuple[int, int]] = {}
+    folds = {}
     for index, node in enumerate(graph.node):
         if not is_maxpool(node) or node.domain == DOMAIN or not node.input or not node.output:
             continue
         before, after = makers.get(node.input[0]), users.get(node.output[0], [])
-        if before is None or len(after) != 1 or after[0] < 0:
+        if before is None or not after or not _is(before, "DequantizeLinear"):
             continue
-        nodes = graph.node[before], graph.node[after[0]]
-        if _is(nodes[0], "DequantizeLinear") and _is(nodes[1], "QuantizeLinear"):
-            x_type = types.get(nodes[0].input[0])
-            if nodes[1].input[0] == node.output[0] and x_type and _are_inverse(*nodes, x_type, constants):
-                found[index] = before, after[0]
-    return {
-        index: Fold(
-            before,
-            after,
-            graph.node[before].input[0],
-            graph.node[after].output[0],
-            frozenset(users[graph.node[index].input[0]]),
-        )
-        for index, (before, after) in found.items()
-    }
+        x = types.get(before.input[0])
+        if x is not None and all(
+            user is not None and user.input[0] == node.output[0] and _are_inverse(before, user, x, constants)
+            for user in after
+        ):
+            folds[index] = _fold(before, x.element_type, makers.get(before.input[0]), constants)
+    return folds
 
 
-def _users(graph: GraphProto) -> dict[str, list[int]]:
-    """For each tensor the indices of the nodes that take it, -1 for the graph's outputs and for the graphs inside."""
-    users: dict[str, list[int]] = {}
-    for index, node in enumerate(graph.node):
+def _fold(
+    dequantize: NodeProto, element_type: int, maker: NodeProto | None, constants: Mapping[str, TensorProto]
+) -> Fold:
+    """Integers as they come, but in the middle of a network as uint8.
+
+    There ONNX Runtime makes uint8 of int8 by itself on most processors, pair by pair of QuantizeLinear and
+    DequantizeLinear, and fuses only those; in between it takes out what is inverse.
+    """
+    if element_type == TensorProto.INT8 and maker is not None and _is(maker, "QuantizeLinear"):
+        zero_point = numpy_helper.to_array(constants[dequantize.input[2]])
+        return Fold(dequantize, TensorProto.UINT8, (zero_point.astype(np.int16) + _SHIFT).astype(np.uint8))
+    return Fold(dequantize, element_type, None)
+
+
+def _users(graph: GraphProto) -> dict[str, list[NodeProto | None]]:
+    """For each tensor the nodes that take it, None for the graph's outputs and for the graphs inside."""
+    users: dict[str, list[NodeProto | None]] = {}
+    for node in graph.node:
         for name in node.input:
-            users.setdefault(name, []).append(index)
+            users.setdefault(name, []).append(node)
         for _, body in subgraphs(node):
             for name in (name for inner in all_nodes(body) for name in inner.input):
-                users.setdefault(name, []).append(-1)
+                users.setdefault(name, []).append(None)
             for output in body.output:
-                users.setdefault(output.name, []).append(-1)
+                users.setdefault(output.name, []).append(None)
     for output in graph.output:
-        users.setdefault(output.name, []).append(-1)
+        users.setdefault(output.name, []).append(None)
     return users
 
 
@@ -99,6 +105,8 @@ def _are_inverse(
     dequantize: NodeProto, quantize: NodeProto, x: TensorType, constants: Mapping[str, TensorProto]
 ) -> bool:
     """Whether what the first gives for each integer rises with it, and the second makes the same integer of it."""
+    if not _is(quantize, "QuantizeLinear"):
+        return False
     dtype = _DTYPES.get(x.element_type)
     given, other = (_parameters(node, constants) for node in (dequantize, quantize))
     if dtype is None or given is None or other is None:

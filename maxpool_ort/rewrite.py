@@ -1,13 +1,14 @@
 """The nodes that take a MaxPool's place, and the way back.
 
 A converted node keeps its name, tensors and attributes. Around it stand, where they are needed, nodes of a conversion's
-own, told by their names: Casts for element types that PyOp cannot take, and a guard where a run may still fail. Nodes
-that it makes superfluous, those that quantize around it, it carries with it. A call of a function that holds a MaxPool
-becomes a call of a copy in which it is ours; the function itself stays. What is declared of shapes is told by doc
-strings, what was declared otherwise before is kept as metadata.
+own, told by their names: Casts for element types that PyOp cannot take, what quantizes where it can take integers, and
+a guard where a run may still fail. A call of a function that holds a MaxPool becomes a call of a copy in which it is
+ours; the function itself stays. What is declared of shapes is told by doc strings, what was declared otherwise before
+is kept as metadata.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +45,14 @@ from maxpool_ort.inference import Body, Site
 from maxpool_ort.model import (
     is_declaration,
     make_cast,
+    make_constant,
     make_copied_dims,
     make_declaration,
+    make_dequantize,
     make_guard,
     make_node_before_pyop,
     make_pyop_node,
+    make_quantize,
 )
 from maxpool_ort.quantized import Fold
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, MaxPoolAttributes
@@ -57,6 +61,8 @@ __all__ = ["RepairedShape", "Replacement", "Rewriter", "repair_shapes", "repaire
 
 _CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
 """Element types that PyOp cannot take, and one that holds all their values, in their order."""
+_ZERO_POINT = "/zero_point"
+"""What the names of the zero points of uint8 end with, behind the name of the node that quantizes."""
 _DECLARED = f"{HELPER_PREFIX}declared_shape"
 """Key of the metadata that keep, with a tensor whose declared shape was repaired, the shape as it was."""
 
@@ -158,13 +164,13 @@ class _BodyRewriter:
         return self.has_changed
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing in the body has yet."""
+        """A name that nothing in the body has yet, nor with what belongs to it."""
         name = f"{HELPER_PREFIX}{hint}"
         number = 1
-        while name in self.taken:
+        while {name, name + _ZERO_POINT} & self.taken:
             number += 1
             name = f"{HELPER_PREFIX}{hint}/{number}"
-        self.taken.add(name)
+        self.taken |= {name, name + _ZERO_POINT}
         return name
 
     def visit(self, graph: GraphProto, path: GraphPath) -> None:
@@ -174,19 +180,18 @@ class _BodyRewriter:
             for index in range(len(graph.node))
             if (key := (id(self.body), path, index)) in self.parent.replacements
         }
-        removed = _removed(replaced)
-        casts: dict[str, str] = {}
+        inner_names: dict[str, str] = {}
         nodes: list[NodeProto] = []
         for index, node in enumerate(graph.node):
             for number, (_, inner) in enumerate(subgraphs(node)):
                 self.visit(inner, (*path, (index, number)))
             site = self.sites.get((path, index))
             if index in replaced:
-                nodes += self.replace(node, graph, replaced[index], removed.get(index, []), casts)
-            elif index not in {position for positions in removed.values() for position in positions}:
+                nodes += self.replace(node, graph, replaced[index], inner_names)
+            else:
                 nodes.append(self.call(node, site) if site and site.callee else node)
         self.has_changed |= bool(replaced)
-        _keep(graph.node, _without_unused_casts(nodes, graph, casts))
+        _keep(graph.node, _without_unused_casts(nodes, graph, inner_names))
 
     def call(self, node: NodeProto, site: Site) -> NodeProto:
         """The call of a function's copy, if there is one, in the place of a call of the function."""
@@ -206,28 +211,14 @@ class _BodyRewriter:
         return call
 
     def replace(
-        self,
-        node: NodeProto,
-        graph: GraphProto,
-        replacement: Replacement,
-        removed: Sequence[int],
-        casts: dict[str, str],
+        self, node: NodeProto, graph: GraphProto, replacement: Replacement, inner_names: dict[str, str]
     ) -> list[NodeProto]:
         """A node of ours and what it needs around it; the tensors at both ends stay those of the MaxPool."""
-        x, fold = replacement.x, replacement.fold
+        x = replacement.x
         ours = make_pyop_node(node, replacement.attributes)
-        if fold is not None:
-            ours.attribute.append(helper.make_attribute(wire.X, ours.input[0]))
-            ours.attribute.append(helper.make_attribute(wire.Y, ours.output[0]))
-            ours.input[0], ours.output[0] = fold.x, fold.y
-        if removed:
-            nodes = [graph.node[index].SerializeToString() for index in removed]
-            ours.attribute.append(helper.make_attribute(wire.REMOVED, nodes))
-            ours.attribute.append(helper.make_attribute(wire.POSITIONS, removed))
-        if x.dims is not None and not replacement.can_fail and not self.body.function:
+        if x.dims is not None and not replacement.can_fail and self.body.function is None:
             self.declare(graph, ours, x.element_type, replacement.attributes.output_dims(x.dims))
-        rank = len(replacement.attributes.kernel_shape) + 2
-        return self.surround(ours, x.element_type, rank, casts, can_fail=replacement.can_fail)
+        return self.surround(ours, replacement, inner_names)
 
     @staticmethod
     def declare(graph: GraphProto, node: NodeProto, element_type: int, dims: Dims) -> None:
@@ -240,56 +231,100 @@ class _BodyRewriter:
             if name not in declared:
                 graph.value_info.append(make_declaration(name, output_type, dims))
 
-    def surround(
-        self, ours: NodeProto, element_type: int, rank: int, casts: dict[str, str], *, can_fail: bool
-    ) -> list[NodeProto]:
-        """Casts and guards; ``casts`` are the tensors that there are as float32 in this graph.
+    def surround(self, ours: NodeProto, replacement: Replacement, inner_names: dict[str, str]) -> list[NodeProto]:
+        """What converts X and Y, and guards; ``inner_names`` are the converted tensors that there are in this graph.
 
         In a function each output goes through a Cast to its own type: ONNX Runtime infers a function's types before it
         puts the function in its place, where it drops such a Cast, and knows no type behind a custom operator.
         """
         before: list[NodeProto] = []
         after: list[NodeProto] = []
-        through = _CAST_THROUGH.get(element_type)
-        if through is not None:
+        inner_x = ours.input[0]
+        ends = self.ends(replacement)
+        inner_types = [ends.element_type if ends else replacement.x.element_type, TensorProto.INT64]
+        if ends is not None:
             x = ours.input[0]
-            if x not in casts:
-                casts[x] = self.fresh(f"{x}/cast")
-                before.append(make_cast(x, casts[x], through, self.body.opset, name=casts[x]))
-            ours.input[0] = casts[x]
-        for number, (name, output_type) in enumerate(zip(ours.output, (element_type, TensorProto.INT64), strict=False)):
+            if x not in inner_names or replacement.fold:  # ONNX Runtime takes out a quantizing pair that stands alone
+                inner_names[x] = self.fresh(f"{x}/{ends.kind}")
+                before += ends.enter(x, inner_names[x])
+            inner_x = ours.input[0] = inner_names[x]
+        rank = len(replacement.attributes.kernel_shape) + 2
+        for number, name in enumerate(ours.output):
             outer = name
-            if through is not None and number == 0:
-                casts[name] = inner = self.fresh(f"{name}/cast")
-                after.insert(0, make_cast(inner, outer, element_type, self.body.opset, name=inner))
+            if ends is not None and number == 0:
+                inner_names[name] = inner = self.fresh(f"{name}/{ends.kind}")
+                after.insert(0, ends.leave(inner_x, inner, outer))
                 outer = inner
-            if can_fail:
+            if replacement.can_fail:
                 inner = self.fresh(f"{name}/guard")
                 if rank not in self.copied_dims:
                     self.copied_dims[rank] = self.fresh(f"copied_dims/{rank}")
-                guard = make_guard(inner, outer, rank, self.copied_dims[rank], self.body.opset, name=inner)
-                after.insert(0, guard)
+                after.insert(0, make_guard(inner, outer, rank, self.copied_dims[rank], self.body.opset, name=inner))
                 outer = inner
             if self.body.function is not None:
                 inner = self.fresh(f"{name}/type")
-                to = through if through is not None and number == 0 else output_type
-                after.insert(0, make_cast(inner, outer, to, self.body.opset, name=inner))
+                after.insert(0, make_cast(inner, outer, inner_types[number], self.body.opset, name=inner))
                 outer = inner
             ours.output[number] = outer
         return [*before, ours, *after]
 
-
-def _removed(replaced: Mapping[int, Replacement]) -> dict[int, list[int]]:
-    """Nodes that quantized MaxPool nodes make superfluous: for each of these, those that it carries, in order."""
-    folds = {index: r.fold for index, r in replaced.items() if r.fold is not None}
-    removed = {index: {fold.quantize} for index, fold in folds.items()}
-    for fold in folds.values():
-        if fold.sharers <= folds.keys():
-            removed[min(fold.sharers)].add(fold.dequantize)
-    return {index: sorted(positions) for index, positions in removed.items()}
+    def ends(self, replacement: Replacement) -> "_Ends | None":
+        """What converts X for our operator and Y back, if anything must."""
+        element_type = replacement.x.element_type
+        through = _CAST_THROUGH.get(element_type)
+        if replacement.fold is not None:
+            return _QuantizedEnds("quantize", replacement.fold.element_type, replacement.fold)
+        return None if through is None else _CastEnds("cast", through, element_type, self.body.opset)
 
 
-def _without_unused_casts(nodes: list[NodeProto], graph: GraphProto, casts: Mapping[str, str]) -> list[NodeProto]:
+@dataclass(frozen=True)
+class _Ends(ABC):
+    """Nodes that convert X and Y where our operator runs on another element type; each named by its tensor inside."""
+
+    kind: str
+    element_type: int
+
+    @abstractmethod
+    def enter(self, x: str, inner_x: str) -> list[NodeProto]:
+        """From X to what our operator takes."""
+
+    @abstractmethod
+    def leave(self, inner_x: str, inner_y: str, y: str) -> NodeProto:
+        """From what our operator puts out to Y."""
+
+
+@dataclass(frozen=True)
+class _CastEnds(_Ends):
+    outer_type: int
+    opset: int
+
+    def enter(self, x: str, inner_x: str) -> list[NodeProto]:
+        return [make_cast(x, inner_x, self.element_type, self.opset, name=inner_x)]
+
+    def leave(self, inner_x: str, inner_y: str, y: str) -> NodeProto:  # noqa: ARG002 (needed for quantized ends)
+        return make_cast(inner_y, y, self.outer_type, self.opset, name=inner_y)
+
+
+@dataclass(frozen=True)
+class _QuantizedEnds(_Ends):
+    """The inverse of the DequantizeLinear in front of X, and that node again; ONNX Runtime takes out such pairs."""
+
+    fold: Fold
+
+    def enter(self, x: str, inner_x: str) -> list[NodeProto]:
+        node = make_quantize(x, inner_x, self.fold.dequantize, self._zero_point(inner_x), name=inner_x)
+        if self.fold.shifted is None:
+            return [node]
+        return [make_constant(inner_x + _ZERO_POINT, self.fold.shifted), node]
+
+    def leave(self, inner_x: str, inner_y: str, y: str) -> NodeProto:
+        return make_dequantize(inner_y, y, self.fold.dequantize, self._zero_point(inner_x), name=inner_y)
+
+    def _zero_point(self, inner_x: str) -> str | None:
+        return None if self.fold.shifted is None else inner_x + _ZERO_POINT
+
+
+def _without_unused_casts(nodes: list[NodeProto], graph: GraphProto, inner_names: Mapping[str, str]) -> list[NodeProto]:
     """Leave out the Casts back to tensors that only converted nodes take; these take what was cast.
 
     The node before such a Cast keeps the name of the tensor that is no more.
@@ -300,7 +335,7 @@ def _without_unused_casts(nodes: list[NodeProto], graph: GraphProto, casts: Mapp
         for _, body in subgraphs(node):
             used.update(name for inner in all_nodes(body) for name in inner.input)
             used.update(output.name for output in body.output)
-    unused = {inner: name for name, inner in casts.items() if name not in used}
+    unused = {inner: name for name, inner in inner_names.items() if name not in used}
     kept: list[NodeProto] = []
     for node in nodes:
         if node.op_type == "Cast" and node.name in unused and node.input[0] == node.name:
@@ -402,7 +437,7 @@ def restore(model: ModelProto) -> None:
     _keep(model.functions, functions)
     helpers: set[str] = set()
     _restore_graph(model.graph, helpers)
-    _restore_order(model.graph, helpers)
+    _remove_nodes(model.graph, helpers)
     lost = dangling_names(model.graph)
     if lost:
         raise InvalidModelError(
@@ -436,7 +471,10 @@ def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
         if node.domain == DOMAIN:
             wire.attributes_of(node)
             standard = make_node_before_pyop(node)
-            helpers.update(name for name in node.input if name in before)
+            for name in node.input:
+                if name in before:
+                    quantizes = before[name].op_type == "QuantizeLinear"
+                    helpers.update((name, name + _ZERO_POINT) if quantizes else (name,))
             standard.input[:] = [before[n].input[0] if n in before else ends.get(n, n) for n in node.input]
             carried = wire.carried(node)
             for number, output in enumerate(node.output):
@@ -444,19 +482,19 @@ def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
                 is_carried = number == 0 and wire.Y in carried
                 standard.output[number] = carried[wire.Y].s.decode() if is_carried else chain[-1]
                 ends.update(dict.fromkeys(chain, standard.output[number]))
-            if wire.X in carried:
-                standard.input[0] = carried[wire.X].s.decode()
-            standard.attribute.extend(carried[key] for key in (wire.REMOVED, wire.POSITIONS) if key in carried)
             node.CopyFrom(standard)
     _restore_shapes(graph)
 
 
 def _chain(name: str, after: Mapping[str, NodeProto], helpers: set[str]) -> list[str]:
-    """The tensors from an output of ours through the helpers behind it, at most a guard and a Cast; notes these."""
+    """The tensors from an output of ours through the helpers behind it, at most a guard and a Cast.
+
+    Notes these, and the guard's Constant, which bears the name of its output.
+    """
     chain = [name]
     while chain[-1] in after and chain[-1] not in helpers:
         node = after[chain[-1]]
-        helpers.update((node.name, *node.input[1:]))  # the guard's Constant bears the name of its output
+        helpers.update((node.name, *(node.input[1:] if node.op_type == "Reshape" else ())))
         chain.append(node.output[0])
     return chain
 
@@ -471,17 +509,8 @@ def _restore_shapes(graph: GraphProto) -> None:
     _keep(graph.value_info, [value for value in graph.value_info if not is_declaration(value)])
 
 
-def _restore_order(graph: GraphProto, helpers: Collection[str]) -> None:
-    """Take the helpers out, and put back where they stood the nodes that ours carried."""
-    nodes = [node for node in graph.node if node.name not in helpers]
-    removed: list[tuple[int, bytes]] = []
-    for node in nodes:
+def _remove_nodes(graph: GraphProto, names: Collection[str]) -> None:
+    _keep(graph.node, [node for node in graph.node if node.name not in names])
+    for node in graph.node:
         for _, body in subgraphs(node):
-            _restore_order(body, helpers)
-        carried = wire.carried(node)
-        if wire.REMOVED in carried and wire.POSITIONS in carried:
-            removed += zip(carried[wire.POSITIONS].ints, carried[wire.REMOVED].strings, strict=True)
-            node.CopyFrom(wire.strip(node))
-    for position, data in sorted(removed):
-        nodes.insert(position, NodeProto.FromString(data))
-    _keep(graph.node, nodes)
+            _remove_nodes(body, names)

@@ -14,7 +14,7 @@ from maxpool_ort.errors import InvalidAttributeError
 from maxpool_ort.schema import MaxPoolAttributes, describe
 
 __all__ = [
-    "ATTRIBUTES", "DOMAIN", "EMPTY_INDICES", "NODE", "POSITIONS", "REMOVED", "X", "Y",
+    "ATTRIBUTES", "DOMAIN", "EMPTY_INDICES", "NODE", "Y",
     "attributes_of", "carried", "decode", "encode", "strip",
 ]  # fmt: skip
 
@@ -28,15 +28,8 @@ DOMAIN = "wire_domain"
 EMPTY_INDICES = "wire_empty_indices"
 """Name of the int attribute, on few nodes, that says that the MaxPool had an empty name as its second output."""
 
-X = "wire_x"
-"""Name of the string attribute, on few nodes, that holds the input of the MaxPool, where nothing makes it any more."""
 Y = "wire_y"
 """Name of the string attribute, on few nodes, that holds the first output, where nothing makes it any more."""
-REMOVED = "wire_removed"
-"""Name of the strings attribute, on few nodes, that holds nodes that were taken out around the MaxPool."""
-POSITIONS = "wire_positions"
-"""Name of the ints attribute that says where those stood among the nodes of their graph."""
-
 _PREFIX = "wire_"
 _LISTS = ("kernel_shape", "dilations", "pads", "strides")
 _FLAGS = ("ceil_mode", "storage_order")

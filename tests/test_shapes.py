@@ -25,7 +25,7 @@ REPAIRED = [
         "behind it",
         "(float[N, 1, 7] Y) <float[N, 1, 7] Z, float[N, 1, 7] W>",
         f"{{ Z = {CEIL} (X)  W = Relu (Z)  Y = Sigmoid (W) }}",
-        {name: (("N", 1, 7), ("N", 1, 6)) for name in "ZWY"},
+        dict.fromkeys("ZWY", (("N", 1, 7), ("N", 1, 6))),
     ),
     ("behind two", "(float[N, 1, 4] Y) <float[N, 1, 7] Z>", f"{{ Z = {CEIL} (X)  Y = {CEIL} (Z) }}",
      {"Z": (("N", 1, 7), ("N", 1, 6)), "Y": (("N", 1, 4), ("N", 1, 3))}),
