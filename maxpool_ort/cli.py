@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import onnxruntime
@@ -13,6 +13,7 @@ import onnxruntime
 import maxpool_ort
 from maxpool_ort import commands
 from maxpool_ort.bench import DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
+from maxpool_ort.convert import ExternalData
 from maxpool_ort.errors import MaxPoolError
 
 __all__ = ["main"]
@@ -169,6 +170,13 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("src", metavar="SRC", help="the model to read")
         sub.add_argument("dst", metavar="DST", help="the file to write; it appears whole or not at all")
 
+        sub.add_argument(
+            "--external-data",
+            choices=get_args(ExternalData),
+            default="refuse",
+            help="what to do with files in which the model keeps tensors, if DST is in another folder (default: "
+            "refuse; link makes hard links, which onnxruntime follows and onnx.load does not)",
+        )
         if name == "convert":
             _add_select(sub)
 

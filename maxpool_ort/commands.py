@@ -124,7 +124,9 @@ def _nodes(count: int) -> str:
 
 def convert(options: argparse.Namespace) -> Outcome:
     """Convert a model file."""
-    done = convert_file(options.src, options.dst, select=options.node or options.select)
+    done = convert_file(
+        options.src, options.dst, select=options.node or options.select, external_data=options.external_data
+    )
     result = {
         "src": options.src,
         "dst": options.dst,
@@ -149,7 +151,7 @@ def restore(options: argparse.Namespace) -> Outcome:
     before = read_model(options.src)
     count = sum(report.runs_ours for report in inspect_model(before))
     repaired = tuple(repaired_shapes(before.graph, f"graph {before.graph.name!r}"))
-    restore_file(options.src, options.dst)
+    restore_file(options.src, options.dst, external_data=options.external_data)
     result = {"src": options.src, "dst": options.dst, "restored": count, "repaired": [asdict(r) for r in repaired]}
     text = f"{_nodes(count)} restored" if count else "no converted node in this model; nothing was restored"
     tables = [_repaired_table(repaired, "declared again")] if repaired else []
@@ -225,7 +227,7 @@ def compare(options: argparse.Namespace) -> Outcome:
     """Compare a model's MaxPool nodes; the exit code is 1 if anything differs."""
     model = read_model(options.model)
     feed = find_feed(options.model, InferenceSession(options.model).get_inputs(), options.input, options.seed)
-    found = compare_model(model, feed.arrays, Path(options.model).resolve().parent)
+    found = compare_model(model, feed.arrays, options.model)
     result = {
         "model": options.model,
         "input": feed.source,

@@ -7,6 +7,7 @@ counted again behind the node that made it. What the whole model gives with our 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.graphs import all_nodes, is_maxpool
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, MaxPoolAttributes, describe
-from maxpool_ort.session import EXTERNAL_DATA_FOLDER, InferenceSession
+from maxpool_ort.session import InferenceSession, finding_external_files
 
 __all__ = ["Comparison", "Difference", "NodeComparison", "compare_model"]
 
@@ -72,7 +73,7 @@ class Comparison:
 
 
 def compare_model(
-    model: ModelProto, feed: Mapping[str, Array], folder: str | os.PathLike[str] | None = None
+    model: ModelProto, feed: Mapping[str, Array], path: str | os.PathLike[str] | None = None
 ) -> Comparison:
     """Run a standard model with ONNX Runtime's own MaxPool and with ours on the same data.
 
@@ -82,8 +83,8 @@ def compare_model(
         A model, not converted.
     feed
         An array for each input.
-    folder
-        Where its external data is, if it has any.
+    path
+        The file that it was read from, if it keeps tensors in files beside that.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def compare_model(
     not_compared = tuple(f"{report.node} in {report.where}" for report in reports if report.where != main)
     watched = _with_outputs(model, pools)
     try:
-        theirs = _run(watched, feed, folder, is_ours=False)
+        theirs = _run(watched, feed, path, is_ours=False)
     except Exception as error:  # noqa: BLE001 (whatever ONNX Runtime raises is the finding)
         return Comparison((), (), not_compared, refusal=str(error).strip())
     initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -115,12 +116,12 @@ def compare_model(
     for node in pools:
         x = theirs.get(node.input[0], feed.get(node.input[0]))
         if x is None:
-            x = numpy_helper.to_array(initializers[node.input[0]], os.fspath(folder or ""))
+            x = numpy_helper.to_array(initializers[node.input[0]], os.fspath(Path(path or "").parent))
         if x.dtype not in DTYPES:
             not_compared = (*not_compared, f"{describe(node)}: {x.dtype}")
             continue
         nodes.append(_compare_node(node, x, theirs, reasons.get((main, describe(node)), ())))
-    ours = _run(watched, feed, folder, is_ours=True)
+    ours = _run(watched, feed, path, is_ours=True)
     outputs = [_difference(o.name, theirs[o.name], ours[o.name], is_exact=False) for o in model.graph.output]
     return Comparison(tuple(nodes), tuple(filter(None, outputs)), not_compared)
 
@@ -155,12 +156,11 @@ def _difference(tensor: str, theirs: Any, ours: Any, *, is_exact: bool = True) -
 
 
 def _run(
-    model: ModelProto, feed: Mapping[str, Array], folder: str | os.PathLike[str] | None, *, is_ours: bool
+    model: ModelProto, feed: Mapping[str, Array], path: str | os.PathLike[str] | None, *, is_ours: bool
 ) -> dict[str, Any]:
     options = onnxruntime.SessionOptions()
-    if folder is not None:
-        options.add_session_config_entry(EXTERNAL_DATA_FOLDER, os.fspath(folder))
-    session = InferenceSession(model, options, select="all" if is_ours else [])
+    with finding_external_files(model, path, options) as placed:
+        session = InferenceSession(placed, options, select="all" if is_ours else [])
     return dict(zip([output.name for output in session.get_outputs()], session.run(None, dict(feed)), strict=True))
 
 

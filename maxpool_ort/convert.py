@@ -4,12 +4,20 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 import os
 from pathlib import Path
+from typing import Literal, get_args
 
 from onnx import FunctionProto, ModelProto, NodeProto, defs
 
 from maxpool_ort import wire
 from maxpool_ort.errors import InvalidModelError, InvalidShapeError, MaxPoolError
-from maxpool_ort.files import has_external_data, read_model, write_model
+from maxpool_ort.files import (
+    external_files,
+    has_external_data,
+    place_external_files,
+    read_model,
+    remove_files,
+    write_model,
+)
 from maxpool_ort.graphs import (
     Dims,
     GraphPath,
@@ -39,6 +47,9 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Conversion", "ConvertedNode", "SkippedNode", "Select",
     "convert_model", "convert_file", "restore_model", "restore_file",
 ]  # fmt: skip
+
+
+ExternalData = Literal["refuse", "copy", "link"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class Conversion:
         return "\n".join([*done, *left, *repaired]) or "no MaxPool node in this model; nothing was converted"
 
 
-@refusing_other_encodings()
+@refusing_other_encodings
 def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
     """Let the MaxPool nodes of a model run our operator.
 
@@ -300,7 +311,7 @@ class _Converter:
         return tuple(converted), replacements
 
 
-@refusing_other_encodings()
+@refusing_other_encodings
 def restore_model(model: ModelProto) -> ModelProto:
     """The exact inverse of ``convert_model``: our operators become the standard MaxPool nodes that they were made from.
 
@@ -330,37 +341,73 @@ def restore_model(model: ModelProto) -> ModelProto:
     return result
 
 
-def convert_file(src: str | os.PathLike[str], dst: str | os.PathLike[str], *, select: Select = "all") -> Conversion:
-    """``convert_model`` from file to file; ``dst`` is written whole or not at all.
+def convert_file(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    select: Select = "all",
+    external_data: ExternalData = "refuse",
+) -> Conversion:
+    """``convert_model`` from file to file; ``dst``, which may be ``src``, is written whole or not at all.
+
+    Parameters
+    ----------
+    src, dst
+        Paths.
+    select
+        As for ``convert_model``.
+    external_data
+        What to do if the model keeps tensors in files beside it, and ``dst`` is in another folder: ``"refuse"``,
+        ``"copy"`` the files, or ``"link"`` them (hard links: the folders must be on one file system; ONNX Runtime
+        follows such links, ``onnx.load`` does not). In the same folder both models share them, and they are not read.
 
     Raises
     ------
     OSError
-        If ``src`` cannot be read or ``dst`` cannot be written.
+        If ``src`` cannot be read or ``dst`` cannot be written, or another file is where one is to be copied to.
     InvalidModelError
-        If ``src`` holds no ONNX model, or refers to external data, and ``dst`` is in another folder.
+        If ``src`` holds no ONNX model, or refers to files outside of its folder, or ``external_data`` refuses.
     MaxPoolError
         As ``convert_model``.
     """
-    model = _read_for(src, dst)
+    model = read_model(src)
     conversion = convert_model(model, select=select)
-    write_model(conversion.model, dst)
+    _write_beside(model, src, conversion.model, dst, external_data)
     return conversion
 
 
-def restore_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> ModelProto:
-    """``restore_model`` from file to file; raises, and writes, as ``convert_file``."""
-    model = restore_model(_read_for(src, dst))
-    write_model(model, dst)
-    return model
-
-
-def _read_for(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> ModelProto:
+def restore_file(
+    src: str | os.PathLike[str], dst: str | os.PathLike[str], *, external_data: ExternalData = "refuse"
+) -> ModelProto:
+    """``restore_model`` from file to file; takes external data, raises, and writes, as ``convert_file``."""
     model = read_model(src)
-    folders = [Path(path).resolve().parent for path in (src, dst)]
-    if folders[0] != folders[1] and has_external_data(model):
-        raise InvalidModelError(
-            f"{os.fspath(src)}: keeps tensors in files beside it, which {os.fspath(dst)} would not find; "
-            f"write to the same folder, {folders[0]}"
-        )
-    return model
+    restored = restore_model(model)
+    _write_beside(model, src, restored, dst, external_data)
+    return restored
+
+
+def _write_beside(
+    before: ModelProto,
+    src: str | os.PathLike[str],
+    after: ModelProto,
+    dst: str | os.PathLike[str],
+    external_data: ExternalData,
+) -> None:
+    """Write what was made of a model, and put beside it what it refers to."""
+    if external_data not in get_args(ExternalData):
+        raise MaxPoolError(f"external_data must be one of {', '.join(get_args(ExternalData))}, got {external_data!r}")
+    folders = Path(src).absolute().parent.resolve(), Path(dst).resolve().parent  # dst may be a link, which stays one
+    made: list[Path] = []
+    if folders[0] != folders[1] and has_external_data(before):
+        if external_data == "refuse":
+            raise InvalidModelError(
+                f"{os.fspath(src)}: keeps tensors in files beside it, which {os.fspath(dst)} would not find; "
+                f"write to the same folder, {folders[0]}, or let the files be copied or linked"
+            )
+        files = external_files(before, src)
+        made = place_external_files(files, folders[1], as_links=external_data == "link")
+    try:
+        write_model(after, dst)
+    except BaseException:
+        remove_files(made)
+        raise

@@ -1,9 +1,12 @@
 """What a model says about its nodes and tensors: element types and dimensions, bodies of control flow, names."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from itertools import chain
+from typing import ParamSpec, TypeVar
 
+from google.protobuf.message import Message
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorShapeProto
 
 from maxpool_ort.errors import InvalidModelError
@@ -33,6 +36,9 @@ __all__ = [
 
 Dims = tuple[int | str | None, ...]
 """Dimensions: sizes, names of symbolic ones, None for unknown ones."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
 FunctionKey = tuple[str, str, str]
 """What names a model-local function: its domain, its name and its overload."""
 
@@ -44,13 +50,36 @@ CALL_KEYS = (f"{HELPER_PREFIX}domain", f"{HELPER_PREFIX}op_type", f"{HELPER_PREF
 """Keys of the metadata that keep, with the call of a copied function, which one it called before."""
 
 
-@contextmanager
-def refusing_other_encodings() -> Iterator[None]:
-    """Turn what protobuf says when it meets a name that is no UTF-8, which parsing lets pass, into an error of ours."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
+def refusing_other_encodings(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function say so where it meets a name in its model that is no UTF-8, which parsing lets pass.
+
+    protobuf gives such a name as bytes, or fails, which depends on its version.
+    """
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except UnicodeDecodeError as error:
+            raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
+        except TypeError as error:
+            models = [each for each in (*args, *kwargs.values()) if isinstance(each, ModelProto)]
+            name = next(chain.from_iterable(map(_names_as_bytes, models)), None)
+            if name is None:
+                raise
+            raise InvalidModelError(f"the model holds a name that is not UTF-8: {name!r}") from error
+
+    return wrapped
+
+
+def _names_as_bytes(message: Message) -> Iterator[bytes]:
+    """Text fields of a message that hold no text."""
+    for field, value in message.ListFields():
+        for each in value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]:
+            if field.type == field.TYPE_MESSAGE:
+                yield from _names_as_bytes(each)
+            elif field.type == field.TYPE_STRING and isinstance(each, bytes):
+                yield each
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class NodeReport:
     built_in_differs: tuple[str, ...]
 
 
-@refusing_other_encodings()
+@refusing_other_encodings
 def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
     """Report on every MaxPool node of a model, standard or converted.
 

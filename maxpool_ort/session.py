@@ -1,6 +1,7 @@
 """InferenceSession: ONNX Runtime's, with every MaxPool of its model running our operator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 import logging
 import os
 from pathlib import Path
@@ -10,12 +11,12 @@ from onnx import ModelProto
 import onnxruntime
 
 from maxpool_ort.convert import ConvertedNode, Select, SkippedNode, convert_model
-from maxpool_ort.files import has_external_data, parse_model, read_model
+from maxpool_ort.files import external_files, external_tensors, has_external_data, parse_model, read_model, serialized
 from maxpool_ort.op import raising_failures, register
 
-__all__ = ["EXTERNAL_DATA_FOLDER", "InferenceSession"]
+__all__ = ["InferenceSession", "finding_external_files"]
 
-EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+_EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 """Config entry of ONNX Runtime: where a model that is given as bytes has its external data."""
 
 _log = logging.getLogger("maxpool_ort")
@@ -76,9 +77,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             _log.warning("%s in %s does not run our operator: %s", node.node, node.where, node.reason)
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options)
-        if isinstance(path_or_bytes, (str, os.PathLike)) and has_external_data(model):
-            options.add_session_config_entry(EXTERNAL_DATA_FOLDER, str(Path(path_or_bytes).resolve().parent))
-        super().__init__(conversion.model.SerializeToString(), options, providers, provider_options, **kwargs)
+        with finding_external_files(conversion.model, path_or_bytes, options) as placed:
+            super().__init__(serialized(placed), options, providers, provider_options, **kwargs)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 (all four as the base class has them)
         with raising_failures():
@@ -95,6 +95,39 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     def run_with_ortvaluevector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
         with raising_failures():
             return super().run_with_ortvaluevector(*args, **kwargs)
+
+
+@contextmanager
+def finding_external_files(
+    model: ModelProto, path: object, options: onnxruntime.SessionOptions
+) -> Iterator[ModelProto]:
+    """Let a session that is made of a message find the files in which a model from a path keeps tensors.
+
+    Gives the message to make it of. ``path`` may be anything else that ``InferenceSession`` takes, and None; then
+    nothing is done.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not has_external_data(model):
+        yield model
+        return
+    folder = Path(path).absolute().parent
+    real = Path(path).resolve().parent
+    files = external_files(model, path)
+    if real != folder.resolve() and all(file.resolve().is_relative_to(real) for file in files.values()):
+        folder = real  # a model and its files as links to files of other names: as caches of downloads have them
+        renamed = ModelProto()
+        renamed.CopyFrom(model)
+        for _, entry in external_tensors(renamed):
+            entry.value = str(files[entry.value].resolve().relative_to(real))
+        model = renamed
+    try:
+        before = options.get_session_config_entry(_EXTERNAL_DATA_FOLDER)
+    except RuntimeError:  # no such entry; an empty one is none
+        before = ""
+    options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(folder))
+    try:
+        yield model
+    finally:
+        options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, before)
 
 
 def _load(model: str | bytes | os.PathLike[str] | ModelProto) -> ModelProto:
