@@ -7,15 +7,8 @@ array([[[[ 5.,  7.],
 """
 
 from maxpool_ort.array import max_pool
-from maxpool_ort.convert import (
-    Conversion,
-    ConvertedNode,
-    SkippedNode,
-    convert_file,
-    convert_model,
-    restore_file,
-    restore_model,
-)
+from maxpool_ort.convert import Conversion, convert_file, convert_model, restore_file, restore_model
+from maxpool_ort.decide import ConvertedNode, SkippedNode
 from maxpool_ort.errors import (
     InvalidAttributeError,
     InvalidModelError,
@@ -27,6 +20,7 @@ from maxpool_ort.geometry import AutoPad, Axis, Geometry
 from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.model import make_maxpool_model, make_maxpool_node
 from maxpool_ort.op import Call, record_calls, register
+from maxpool_ort.repair import RepairedShape
 from maxpool_ort.schema import MaxPoolAttributes
 from maxpool_ort.session import InferenceSession
 
@@ -42,6 +36,7 @@ __all__ = [  # noqa: RUF022 (grouped by what they are for)
     # on models
     "make_maxpool_node", "make_maxpool_model",
     "convert_model", "convert_file", "restore_model", "restore_file", "Conversion", "ConvertedNode", "SkippedNode",
+    "RepairedShape",
     # errors
     "MaxPoolError", "InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "UnsupportedTypeError",
 ]  # fmt: skip

@@ -17,8 +17,8 @@ from maxpool_ort.files import read_model
 from maxpool_ort.graphs import Dims
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
+from maxpool_ort.repair import RepairedShape, repaired_shapes
 from maxpool_ort.report import as_document, check_plot, draw, from_document, tables
-from maxpool_ort.rewrite import RepairedShape, repaired_shapes
 from maxpool_ort.session import InferenceSession
 from maxpool_ort.table import best_table, track
 

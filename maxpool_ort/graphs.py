@@ -1,13 +1,14 @@
 """What a model says about its nodes and tensors: element types and dimensions, bodies of control flow, names."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from itertools import chain
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from google.protobuf.message import Message
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorShapeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorShapeProto, helper
+from onnx.external_data_helper import uses_external_data
 
 from maxpool_ort.errors import InvalidModelError
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, OP_TYPE
@@ -26,12 +27,14 @@ __all__ = [
     "function_key",
     "graph_at",
     "is_maxpool",
+    "keep",
     "opset_of",
     "original_function",
     "plain_shape",
     "refusing_other_encodings",
     "subgraphs",
     "tensor_types",
+    "without_large_initializers",
 ]
 
 Dims = tuple[int | str | None, ...]
@@ -46,6 +49,8 @@ GraphPath = tuple[tuple[int, int], ...]
 """Where a graph lies inside another: at each level the index of a node, and the number of the graph that it holds."""
 
 ONNX_DOMAINS = ("", "ai.onnx")
+LARGE = 4096
+"""Bytes from which on an initializer's elements are of no use to inference, and copies of them a waste of memory."""
 CALL_KEYS = (f"{HELPER_PREFIX}domain", f"{HELPER_PREFIX}op_type", f"{HELPER_PREFIX}overload")
 """Keys of the metadata that keep, with the call of a copied function, which one it called before."""
 
@@ -119,6 +124,32 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
     for attribute in node.attribute:
         graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
         yield from ((attribute.name, graph) for graph in graphs)
+
+
+def without_large_initializers(graph: GraphProto) -> GraphProto:
+    """A copy in which large initializers, and those in other files, are inputs: all that inference needs of them."""
+    copy = GraphProto(
+        name=graph.name,
+        node=graph.node,
+        input=graph.input,
+        output=graph.output,
+        value_info=graph.value_info,
+        sparse_initializer=graph.sparse_initializer,
+    )
+    fed = {value.name for value in graph.input}
+    for tensor in graph.initializer:
+        if tensor.ByteSize() < LARGE and not uses_external_data(tensor):
+            copy.initializer.append(tensor)
+        elif tensor.name not in fed:
+            copy.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return copy
+
+
+def keep(field: Any, kept: Iterable[Any]) -> None:
+    """Let a repeated field of a message hold these."""
+    entries = list(kept)
+    del field[:]
+    field.extend(entries)
 
 
 def graph_at(graph: GraphProto, path: GraphPath) -> GraphProto:

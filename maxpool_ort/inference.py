@@ -1,13 +1,11 @@
 """What a model's MaxPool nodes see: types and sizes of their tensors, and which sizes are proved.
 
-onnx infers from what a model declares, which nothing holds a run to, and up to opset 21 one output too many for some
-pools. So it infers twice: from the model, for what is known, and from a twin of the model, for what is proved. The twin
-declares nothing but its inputs, which ONNX Runtime checks at each run, and its MaxPool nodes are those of version 22.
+onnx infers twice: from the model, for what is known, and from its twin, for what is proved.
 
 A function's body is looked at as each of its calls sees it, with the call's attributes and types put in.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
@@ -25,7 +23,6 @@ from onnx import (
 )
 from onnx.shape_inference import InferenceError, infer_shapes
 
-from maxpool_ort import wire
 from maxpool_ort.errors import InvalidModelError
 from maxpool_ort.graphs import (
     ONNX_DOMAINS,
@@ -41,16 +38,14 @@ from maxpool_ort.graphs import (
     original_function,
     subgraphs,
     tensor_types,
+    without_large_initializers,
 )
-from maxpool_ort.schema import ATTRIBUTE_TYPES, NEWEST_VERSION, OP_TYPE, OP_TYPE_WITH_INDICES
+from maxpool_ort.runtime_types import ask_runtime
+from maxpool_ort.twin import TWIN, make_twin, newest_maxpool, twin_function
 
 __all__ = ["Body", "Site", "analyse", "unused_functions"]
 
-_TWIN = "maxpool_ort.twin"
-_LARGE = 4096
-"""Bytes from which on an initializer's elements are left out: no inference needs them, and copies take memory."""
-_ROUNDING = ("AveragePool", "LpPool")
-"""Other operators for which onnx may infer one output too many."""
+_UNKNOWN = TensorType(TensorProto.UNDEFINED, None)
 
 
 @dataclass(frozen=True)
@@ -126,23 +121,34 @@ class _Analysis:
         self.model = model
         self.functions = {function_key(function): function for function in model.functions}
         self.holding = _holding_maxpool(self.functions)
-        self.twins = [_twin_function(function) for function in model.functions] + _newest_maxpool()
+        self.twins = [twin_function(function) for function in model.functions] + newest_maxpool()
         nodes = (node for part in (model.graph, *model.functions) for node in all_nodes(part))
         self.is_provable = all(node.op_type != "Scan" for node in nodes)  # onnx takes what a Scan carries for constant
         self.bodies: dict[object, Body] = {}
+        self.asked: dict[str, int] = {}
+        """Element types of tensors of the model's own graph that onnx does not know, and ONNX Runtime does."""
 
     def main(self) -> Body:
         model = self.model
         body = Body(model.graph, f"graph {model.graph.name!r}", opset_of(model))
         self.fill(body, model.opset_import, {})
+        made = {name for node in model.graph.node for name in node.output}
+        unknown = {
+            site.node.input[0]
+            for site in body.sites
+            if site.node.input and not site.types.get(site.node.input[0], _UNKNOWN).element_type
+        }
+        self.asked = ask_runtime(model, sorted(unknown & made)) if unknown & made else {}
+        if self.asked:
+            body = Body(model.graph, body.where, body.opset)
+            self.fill(body, model.opset_import, {})
         return body
 
     def call(self, node: NodeProto, types: Mapping[str, TensorType], where: str) -> Body:
         """The body of a function as this call sees it."""
         function = self.functions[called_function(node)]
-        unknown = TensorType(TensorProto.UNDEFINED, None)
         given = {
-            name: types.get(outer, unknown)
+            name: types.get(outer, _UNKNOWN)
             for name, outer in zip(function.input, node.input, strict=False)
             if outer  # an optional input may be absent
         }
@@ -165,37 +171,40 @@ class _Analysis:
 
     def fill(self, body: Body, imports: Iterable[OperatorSetIdProto], given: Mapping[str, TensorType]) -> None:
         """Find out about a body; ``given`` is what its call gives it."""
-        known = self.infer(body.graph, imports, {name: (t.element_type, t.dims) for name, t in given.items()})
+        known = self.infer(body, imports, {name: (t.element_type, t.dims) for name, t in given.items()})
         proved = self.infer(
-            body.graph, imports, {name: (t.element_type, t.proved) for name, t in given.items()}, is_twin=True
+            body, imports, {name: (t.element_type, t.proved) for name, t in given.items()}, is_twin=True
         )
         symbols = set(_symbols(body.graph)) | {dim for t in given.values() for dim in t.dims or ()}
         self.visit(body, (), (body.graph, known, proved), {}, symbols, body.where)
 
     def infer(
         self,
-        graph: GraphProto,
+        body: Body,
         imports: Iterable[OperatorSetIdProto],
         given: Mapping[str, tuple[int, Dims | None]],
         *,
         is_twin: bool = False,
     ) -> GraphProto | None:
-        """The graph, or its twin, with what onnx infers; None where onnx fails on it."""
-        model = ModelProto(ir_version=self.model.ir_version, opset_import=imports, graph=_skeleton(graph))
+        """A body's graph, or its twin, with what onnx infers; None where onnx fails on it."""
+        if is_twin and not self.is_provable:
+            return None
+        graph = without_large_initializers(body.graph)
         for name, (element_type, dims) in given.items():
-            model.graph.input.append(
+            graph.input.append(
                 helper.make_tensor_value_info(name, element_type, dims) if element_type else ValueInfoProto(name=name)
             )
         if is_twin:
-            if not self.is_provable:
-                return None
-            _make_twin(model.graph)
-            model.opset_import.append(helper.make_opsetid(_TWIN, 1))
+            make_twin(graph)
+        elif body.function is None:
+            graph.value_info.extend(helper.make_tensor_value_info(*asked, None) for asked in self.asked.items())
+        model = ModelProto(ir_version=self.model.ir_version, opset_import=imports, graph=graph)
+        model.opset_import.append(helper.make_opsetid(TWIN, 1))
         model.functions.extend(self.twins if is_twin else self.model.functions)
         try:
             return infer_shapes(model).graph
         except (InferenceError, ValueError, RuntimeError):  # a contradiction: what is declared must do
-            return None if is_twin else model.graph
+            return None if is_twin else graph
 
     def visit(
         self,
@@ -300,72 +309,3 @@ def _bound(nodes: Iterable[NodeProto], attributes: Mapping[str, AttributeProto])
             del body.node[:]
             body.node.extend(inner)
         yield copy
-
-
-def _skeleton(graph: GraphProto) -> GraphProto:
-    """A copy without the elements of large initializers."""
-    copy = GraphProto(
-        name=graph.name,
-        node=graph.node,
-        input=graph.input,
-        output=graph.output,
-        value_info=graph.value_info,
-        sparse_initializer=graph.sparse_initializer,
-    )
-    for tensor in graph.initializer:
-        if tensor.ByteSize() < _LARGE:
-            copy.initializer.append(tensor)
-        else:
-            copy.initializer.append(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims))
-    return copy
-
-
-def _make_twin(graph: GraphProto, *, is_inner: bool = False) -> None:
-    """Turn a graph into its twin."""
-    del graph.value_info[:]
-    for value in (*graph.output, *(graph.input if is_inner else ())):
-        if value.type.HasField("tensor_type"):
-            value.type.tensor_type.ClearField("shape")
-    _twin_nodes(graph.node)
-
-
-def _twin_nodes(nodes: Sequence[NodeProto]) -> None:
-    for node in nodes:
-        if is_maxpool(node):
-            names = [name for name in node.output if name]
-            node.op_type = OP_TYPE_WITH_INDICES if len(names) > 1 else OP_TYPE
-            node.domain = _TWIN
-            del node.output[:]
-            node.output.extend(names)
-            node.CopyFrom(wire.strip(node))
-        elif node.op_type in _ROUNDING and node.domain in ONNX_DOMAINS and any(map(_rounds_up, node.attribute)):
-            node.domain = _TWIN  # where there is no such operator: onnx infers nothing
-        for _, body in subgraphs(node):
-            _make_twin(body, is_inner=True)
-
-
-def _rounds_up(attribute: AttributeProto) -> bool:
-    return (attribute.name == "ceil_mode" and attribute.i != 0) or (
-        attribute.name == "auto_pad" and attribute.s == b"VALID"
-    )
-
-
-def _twin_function(function: FunctionProto) -> FunctionProto:
-    twin = FunctionProto()
-    twin.CopyFrom(function)
-    del twin.value_info[:]
-    _twin_nodes(twin.node)
-    twin.opset_import.append(helper.make_opsetid(_TWIN, 1))
-    return twin
-
-
-def _newest_maxpool() -> list[FunctionProto]:
-    """MaxPool of the newest version, with and without Indices, as functions: these choose their own opset."""
-    functions = []
-    for name, outputs in ((OP_TYPE, ["Y"]), (OP_TYPE_WITH_INDICES, ["Y", "Indices"])):
-        node = helper.make_node(OP_TYPE, ["X"], outputs)
-        for attribute, kind in ATTRIBUTE_TYPES.items():
-            node.attribute.append(AttributeProto(name=attribute, ref_attr_name=attribute, type=kind))
-        imports = [helper.make_opsetid("", NEWEST_VERSION)]
-        functions.append(helper.make_function(_TWIN, name, ["X"], outputs, [node], imports, list(ATTRIBUTE_TYPES)))
-    return functions

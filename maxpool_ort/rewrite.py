@@ -1,31 +1,26 @@
-"""The nodes that take a MaxPool's place, and the way back.
+"""The nodes that take a MaxPool's place.
 
 A converted node keeps its name, tensors and attributes. Around it stand, where they are needed, nodes of a conversion's
 own, told by their names: Casts for element types that PyOp cannot take, what quantizes where it can take integers, and
 a guard where a run may still fail. A call of a function that holds a MaxPool becomes a call of a copy in which it is
-ours; the function itself stays. What is declared of shapes is told by doc strings, what was declared otherwise before
-is kept as metadata.
+ours; the function itself stays.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import text_format
 from onnx import (
     FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
     TensorProto,
-    TensorShapeProto,
-    ValueInfoProto,
     helper,
 )
 
 from maxpool_ort import wire
-from maxpool_ort.errors import InvalidModelError
 from maxpool_ort.graphs import (
     CALL_KEYS,
     ONNX_DOMAINS,
@@ -35,36 +30,32 @@ from maxpool_ort.graphs import (
     all_names,
     all_nodes,
     called_function,
-    dangling_names,
     function_key,
-    original_function,
-    plain_shape,
+    keep,
     subgraphs,
 )
 from maxpool_ort.inference import Body, Site
 from maxpool_ort.model import (
-    is_declaration,
     make_cast,
     make_constant,
     make_copied_dims,
     make_declaration,
     make_dequantize,
     make_guard,
-    make_node_before_pyop,
     make_pyop_node,
     make_quantize,
 )
 from maxpool_ort.quantized import Fold
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, MaxPoolAttributes
 
-__all__ = ["RepairedShape", "Replacement", "Rewriter", "repair_shapes", "repaired_shapes", "restore"]
+__all__ = ["IMPORTED_VERSION", "ZERO_POINT", "Replacement", "Rewriter"]
 
 _CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
 """Element types that PyOp cannot take, and one that holds all their values, in their order."""
-_ZERO_POINT = "/zero_point"
+IMPORTED_VERSION = 1
+"""Of our domains. Models that ONNX Runtime writes import all domains that it knows, with version 1000: those stay."""
+ZERO_POINT = "/zero_point"
 """What the names of the zero points of uint8 end with, behind the name of the node that quantizes."""
-_DECLARED = f"{HELPER_PREFIX}declared_shape"
-"""Key of the metadata that keep, with a tensor whose declared shape was repaired, the shape as it was."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +66,6 @@ class Replacement:
     x: TensorType
     can_fail: bool
     fold: Fold | None
-
-
-@dataclass(frozen=True)
-class RepairedShape:
-    """A tensor of which the model declared a shape that it has in no run."""
-
-    tensor: str
-    where: str
-    declared: Dims
-    true: Dims
 
 
 class Rewriter:
@@ -104,36 +85,33 @@ class Rewriter:
         parts = (self.model.graph, *self.model.functions)
         called = {called_function(node) for part in parts for node in all_nodes(part)}
         kept = [f for f in self.model.functions if f.domain != FUNCTION_DOMAIN or function_key(f) in called]
-        _keep(self.model.functions, kept)
+        keep(self.model.functions, kept)
 
     def copy_of(self, body: Body) -> FunctionProto | None:
         """The function that a converted call calls: one for all calls for which it is the same."""
         if id(body) not in self.copies:
-            self.copies[id(body)] = self._copy(body)
+            self.copies[id(body)] = None if body.function is None else self._copy(body, body.function)
         return self.copies[id(body)]
 
-    def _copy(self, body: Body) -> FunctionProto | None:
-        if body.function is None:
-            raise AssertionError(body.where)
+    def _copy(self, body: Body, function: FunctionProto) -> FunctionProto | None:
         graph = GraphProto()
         graph.CopyFrom(body.graph)
         if not _BodyRewriter(self, body, graph).rewrite():
             return None
         copy = FunctionProto()
-        copy.CopyFrom(body.function)
+        copy.CopyFrom(function)
         copy.domain = FUNCTION_DOMAIN
         copy.ClearField("overload")
-        _keep(copy.node, graph.node)
+        keep(copy.node, graph.node)
         for each in copy.opset_import:
             if each.domain in ONNX_DOMAINS:
                 each.version = body.opset
         _add_imports(copy.opset_import, [DOMAIN, FUNCTION_DOMAIN])
         taken = {function.name: function for function in self.model.functions if function.domain == FUNCTION_DOMAIN}
-        base = copy.name
         number = 1
         while copy.name in taken and taken[copy.name] != copy:
             number += 1
-            copy.name = f"{base}_{number}"
+            copy.name = f"{function.name}_{number}"
         if copy.name not in taken:
             self.model.functions.append(copy)
         return copy
@@ -160,17 +138,17 @@ class _BodyRewriter:
         self.visit(self.graph, ())
         if self.body.opset >= 5:
             constants = [make_copied_dims(name, rank) for rank, name in self.copied_dims.items()]
-            _keep(self.graph.node, [*constants, *self.graph.node])
+            keep(self.graph.node, [*constants, *self.graph.node])
         return self.has_changed
 
     def fresh(self, hint: str) -> str:
         """A name that nothing in the body has yet, nor with what belongs to it."""
         name = f"{HELPER_PREFIX}{hint}"
         number = 1
-        while {name, name + _ZERO_POINT} & self.taken:
+        while {name, name + ZERO_POINT} & self.taken:
             number += 1
             name = f"{HELPER_PREFIX}{hint}/{number}"
-        self.taken |= {name, name + _ZERO_POINT}
+        self.taken |= {name, name + ZERO_POINT}
         return name
 
     def visit(self, graph: GraphProto, path: GraphPath) -> None:
@@ -191,7 +169,7 @@ class _BodyRewriter:
             else:
                 nodes.append(self.call(node, site) if site and site.callee else node)
         self.has_changed |= bool(replaced)
-        _keep(graph.node, _without_unused_casts(nodes, graph, inner_names))
+        keep(graph.node, _without_unused_casts(nodes, graph, inner_names))
 
     def call(self, node: NodeProto, site: Site) -> NodeProto:
         """The call of a function's copy, if there is one, in the place of a call of the function."""
@@ -244,7 +222,7 @@ class _BodyRewriter:
         inner_types = [ends.element_type if ends else replacement.x.element_type, TensorProto.INT64]
         if ends is not None:
             x = ours.input[0]
-            if x not in inner_names or replacement.fold:  # ONNX Runtime takes out a quantizing pair that stands alone
+            if x not in inner_names or not ends.is_shared:
                 inner_names[x] = self.fresh(f"{x}/{ends.kind}")
                 before += ends.enter(x, inner_names[x])
             inner_x = ours.input[0] = inner_names[x]
@@ -284,6 +262,11 @@ class _Ends(ABC):
     kind: str
     element_type: int
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether nodes with the same X share what converts it."""
+        return True
+
     @abstractmethod
     def enter(self, x: str, inner_x: str) -> list[NodeProto]:
         """From X to what our operator takes."""
@@ -311,17 +294,21 @@ class _QuantizedEnds(_Ends):
 
     fold: Fold
 
+    @property
+    def is_shared(self) -> bool:  # ONNX Runtime takes out such a pair of uint8 only where nothing else uses it
+        return self.fold.shifted is not None
+
     def enter(self, x: str, inner_x: str) -> list[NodeProto]:
         node = make_quantize(x, inner_x, self.fold.dequantize, self._zero_point(inner_x), name=inner_x)
         if self.fold.shifted is None:
             return [node]
-        return [make_constant(inner_x + _ZERO_POINT, self.fold.shifted), node]
+        return [make_constant(inner_x + ZERO_POINT, self.fold.shifted), node]
 
     def leave(self, inner_x: str, inner_y: str, y: str) -> NodeProto:
         return make_dequantize(inner_y, y, self.fold.dequantize, self._zero_point(inner_x), name=inner_y)
 
     def _zero_point(self, inner_x: str) -> str | None:
-        return None if self.fold.shifted is None else inner_x + _ZERO_POINT
+        return None if self.fold.shifted is None else inner_x + ZERO_POINT
 
 
 def _without_unused_casts(nodes: list[NodeProto], graph: GraphProto, inner_names: Mapping[str, str]) -> list[NodeProto]:
@@ -349,168 +336,7 @@ def _without_unused_casts(nodes: list[NodeProto], graph: GraphProto, inner_names
     return kept
 
 
-def _keep(field: Any, kept: Iterable[Any]) -> None:
-    """Let a repeated field hold these."""
-    entries = list(kept)
-    del field[:]
-    field.extend(entries)
-
-
 def _add_imports(imports: Any, domains: Iterable[str]) -> None:
     for domain in domains:
         if all(each.domain != domain for each in imports):
-            imports.append(helper.make_opsetid(domain, 1))
-
-
-def repair_shapes(graph: GraphProto, body: Body, where: str, path: GraphPath = ()) -> Iterator[RepairedShape]:
-    """Declare the true shape of what is declared otherwise, in a graph and in those inside it."""
-    for value in (*graph.value_info, *graph.output):
-        tensor = value.type.tensor_type
-        proved = body.types[path][value.name].proved if value.name in body.types[path] else None
-        if proved is None or not tensor.HasField("shape"):
-            continue
-        declared = plain_shape(tensor.shape)
-        if len(declared) == len(proved):
-            pairs = zip(declared, proved, strict=True)
-            true = tuple(p if isinstance(d, int) and isinstance(p, int) else d for d, p in pairs)
-        else:
-            true = proved
-        if true != declared:
-            value.metadata_props.add(key=_DECLARED, value=text_format.MessageToString(tensor.shape, as_one_line=True))
-            for position, dim in enumerate(true):  # nothing else about a dimension changes
-                if len(declared) == len(true) and dim != declared[position]:
-                    tensor.shape.dim[position].dim_value = dim
-            if len(declared) != len(true):
-                tensor.shape.CopyFrom(helper.make_tensor_type_proto(1, true).tensor_type.shape)
-            yield RepairedShape(value.name, where, declared, true)
-    for index, node in enumerate(graph.node):
-        for number, (name, inner) in enumerate(subgraphs(node)):
-            place = f"{where}, {name} of {node.op_type} {node.name!r}"
-            yield from repair_shapes(inner, body, place, (*path, (index, number)))
-
-
-def repaired_shapes(graph: GraphProto, where: str) -> Iterator[RepairedShape]:
-    """What a conversion repaired in a graph and in those inside it."""
-    for value in (*graph.value_info, *graph.output):
-        declared = _declared_shape(value)
-        if declared is not None:
-            yield RepairedShape(value.name, where, plain_shape(declared), plain_shape(value.type.tensor_type.shape))
-    for node in graph.node:
-        for name, inner in subgraphs(node):
-            yield from repaired_shapes(inner, f"{where}, {name} of {node.op_type} {node.name!r}")
-
-
-def _declared_shape(value: ValueInfoProto) -> TensorShapeProto | None:
-    """The shape that a tensor was declared with before it was repaired."""
-    for entry in value.metadata_props:
-        if entry.key == _DECLARED:
-            try:
-                shape: TensorShapeProto = text_format.Parse(entry.value, TensorShapeProto())
-            except text_format.ParseError as error:
-                raise InvalidModelError(
-                    f"tensor {value.name!r}: the metadata {_DECLARED} must hold a shape, got {entry.value!r}; "
-                    "restore the model as convert wrote it"
-                ) from error
-            return shape
-    return None
-
-
-def restore(model: ModelProto) -> None:
-    """Undo in place what the rewriting did.
-
-    Raises
-    ------
-    InvalidModelError
-        If what a conversion puts around its nodes has been changed.
-    """
-    functions = [function for function in model.functions if function.domain != FUNCTION_DOMAIN]
-    known = set(map(function_key, functions))
-    for node in all_nodes(model.graph):
-        key = original_function(node)
-        if key is not None:
-            if key not in known:
-                raise InvalidModelError(
-                    f"the model cannot be restored: node {node.name!r} called the function {key[1]!r}, which is gone; "
-                    "restore the model as convert wrote it"
-                )
-            _restore_call(node)
-    _keep(model.functions, functions)
-    helpers: set[str] = set()
-    _restore_graph(model.graph, helpers)
-    _remove_nodes(model.graph, helpers)
-    lost = dangling_names(model.graph)
-    if lost:
-        raise InvalidModelError(
-            f"the model cannot be restored: nodes that convert had put in are gone, and with them what makes "
-            f"{', '.join(sorted(map(repr, lost)))}; restore the model as convert wrote it"
-        )
-    _keep(model.opset_import, [e for e in model.opset_import if e.domain not in {DOMAIN, FUNCTION_DOMAIN}])
-
-
-def _restore_call(node: NodeProto) -> None:
-    kept = {entry.key: entry.value for entry in node.metadata_props}
-    for key in CALL_KEYS:
-        field = key.removeprefix(HELPER_PREFIX)
-        node.ClearField(field)
-        if key in kept:
-            setattr(node, field, kept[key])
-    _keep(node.metadata_props, [entry for entry in node.metadata_props if entry.key not in CALL_KEYS])
-
-
-def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
-    """Put the standard nodes back; add to ``helpers`` the names of the nodes that stood around ours, and only those."""
-    # A helper before a node of ours is named by the tensor that it makes, one behind it by the tensor that it takes.
-    named = [node for node in graph.node if node.name.startswith(HELPER_PREFIX) and node.input and node.output]
-    before = {node.name: node for node in named if node.name == node.output[0]}
-    after = {node.name: node for node in named if node.name == node.input[0]}
-    ends: dict[str, str] = {}
-    """For each tensor between one of our nodes and the helpers behind it, the tensor that the MaxPool made."""
-    for node in graph.node:
-        for _, body in subgraphs(node):
-            _restore_graph(body, helpers)
-        if node.domain == DOMAIN:
-            wire.attributes_of(node)
-            standard = make_node_before_pyop(node)
-            for name in node.input:
-                if name in before:
-                    quantizes = before[name].op_type == "QuantizeLinear"
-                    helpers.update((name, name + _ZERO_POINT) if quantizes else (name,))
-            standard.input[:] = [before[n].input[0] if n in before else ends.get(n, n) for n in node.input]
-            carried = wire.carried(node)
-            for number, output in enumerate(node.output):
-                chain = _chain(output, after, helpers)
-                is_carried = number == 0 and wire.Y in carried
-                standard.output[number] = carried[wire.Y].s.decode() if is_carried else chain[-1]
-                ends.update(dict.fromkeys(chain, standard.output[number]))
-            node.CopyFrom(standard)
-    _restore_shapes(graph)
-
-
-def _chain(name: str, after: Mapping[str, NodeProto], helpers: set[str]) -> list[str]:
-    """The tensors from an output of ours through the helpers behind it, at most a guard and a Cast.
-
-    Notes these, and the guard's Constant, which bears the name of its output.
-    """
-    chain = [name]
-    while chain[-1] in after and chain[-1] not in helpers:
-        node = after[chain[-1]]
-        helpers.update((node.name, *(node.input[1:] if node.op_type == "Reshape" else ())))
-        chain.append(node.output[0])
-    return chain
-
-
-def _restore_shapes(graph: GraphProto) -> None:
-    """Declare what the model declared."""
-    for value in (*graph.value_info, *graph.output):
-        declared = _declared_shape(value)
-        if declared is not None:
-            value.type.tensor_type.shape.CopyFrom(declared)
-            _keep(value.metadata_props, [entry for entry in value.metadata_props if entry.key != _DECLARED])
-    _keep(graph.value_info, [value for value in graph.value_info if not is_declaration(value)])
-
-
-def _remove_nodes(graph: GraphProto, names: Collection[str]) -> None:
-    _keep(graph.node, [node for node in graph.node if node.name not in names])
-    for node in graph.node:
-        for _, body in subgraphs(node):
-            _remove_nodes(body, names)
+            imports.append(helper.make_opsetid(domain, IMPORTED_VERSION))

@@ -10,7 +10,8 @@ from typing import Any
 from onnx import ModelProto
 import onnxruntime
 
-from maxpool_ort.convert import ConvertedNode, Select, SkippedNode, convert_model
+from maxpool_ort.convert import convert_model
+from maxpool_ort.decide import ConvertedNode, Select, SkippedNode
 from maxpool_ort.files import external_files, external_tensors, has_external_data, parse_model, read_model, serialized
 from maxpool_ort.op import raising_failures, register
 

@@ -468,7 +468,7 @@ def test_declared_sizes_that_are_wrong_are_no_proof() -> None:
 
 def test_a_newer_maxpool_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that came after this package may mean something else, so it is not touched."""
-    monkeypatch.setattr(mp.convert, "NEWEST_VERSION", 11)
+    monkeypatch.setattr(mp.decide, "NEWEST_VERSION", 11)
     done = mp.convert_model(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], opset=13))
     assert str(done) == (
         "left MaxPool 'maxpool' in graph 'maxpool': MaxPool-12 is newer than what is known here, MaxPool-11"

@@ -1,0 +1,215 @@
+"""What is to become of each MaxPool node of a model, and why."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+
+from onnx import FunctionProto, NodeProto, defs
+
+from maxpool_ort import wire
+from maxpool_ort.errors import InvalidModelError, InvalidShapeError, MaxPoolError
+from maxpool_ort.graphs import (
+    Dims,
+    GraphPath,
+    TensorType,
+    all_nodes,
+    graph_at,
+    is_maxpool,
+)
+from maxpool_ort.inference import Body, Site
+from maxpool_ort.inspection import differs_in_shape
+from maxpool_ort.quantized import Fold, find_folds
+from maxpool_ort.recommend import Recommendation, recommend
+from maxpool_ort.rewrite import Replacement
+from maxpool_ort.schema import (
+    DOMAIN,
+    NEWEST_VERSION,
+    OP_TYPE,
+    MaxPoolAttributes,
+    check_version,
+    describe,
+    type_name,
+)
+
+__all__ = ["ConvertedNode", "Decider", "Select", "SkippedNode"]
+
+
+@dataclass(frozen=True)
+class ConvertedNode:
+    """One MaxPool node that now runs our operator; ``reason`` is why it was chosen, if not all were."""
+
+    node: str
+    where: str
+    attributes: MaxPoolAttributes
+    element_type: str
+    input_dims: Dims | None
+    has_indices: bool
+    is_guarded: bool
+    name: str
+    reason: str
+
+
+Select = str | Callable[[ConvertedNode], bool] | Collection[str]
+
+
+@dataclass(frozen=True)
+class SkippedNode:
+    """One MaxPool node that was left as it was, and why."""
+
+    node: str
+    where: str
+    reason: str
+    is_ours: bool
+    """Whether it runs our operator all the same, since the model was converted before."""
+    is_choice: bool = False
+    """Whether it could run our operator, and ``select`` left it out."""
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """A MaxPool node that will be converted."""
+
+    node: ConvertedNode
+    x: TensorType
+    fold: Fold | None
+
+
+class Decider:
+    """Decides for each MaxPool of one model what is to become of it, and keeps account."""
+
+    def __init__(self, select: Select) -> None:
+        self.choose = _selector(select)
+        self.wanted = set() if isinstance(select, str) or callable(select) else set(select)
+        self.names: set[str] = set()
+        self.decisions: dict[tuple[int, GraphPath, int], _Decision] = {}
+        self.skipped: list[SkippedNode] = []
+        self.folds: dict[tuple[int, GraphPath], dict[int, Fold]] = {}
+        self.is_proved = True
+        """Whether the sizes that inference proves hold: not behind a node that stays, and has another shape there."""
+
+    def skip_function(self, function: FunctionProto) -> None:
+        """Leave every MaxPool of a function that does not run."""
+        for node in filter(is_maxpool, all_nodes(function)):
+            self.names.add(node.name)
+            self.skip(node, f"function {function.name!r}", "nothing calls the function")
+
+    def skip(self, node: NodeProto, where: str, reason: str) -> None:
+        """Leave a MaxPool node."""
+        self.skipped.append(SkippedNode(describe(node), where, reason, node.domain == DOMAIN))
+
+    def decide(self, body: Body, site: Site) -> None:
+        """Convert a MaxPool node, or leave it and say why."""
+        node, where = site.node, site.where
+        self.names.add(node.name)
+        if node.domain == DOMAIN:
+            wire.attributes_of(node)
+            self.skip(node, where, "runs our operator already")
+            return
+        if not 0 < body.opset < 2**31:  # beyond, onnx cannot look it up
+            raise InvalidModelError(
+                f"{describe(node)}: the model must import a version of ONNX's operators, got {body.opset or 'none'}"
+            )
+        version = defs.get_schema(OP_TYPE, body.opset).since_version
+        if version > NEWEST_VERSION:
+            self.is_proved = False
+            self.skip(node, where, f"MaxPool-{version} is newer than what is known here, MaxPool-{NEWEST_VERSION}")
+            return
+        attributes = MaxPoolAttributes.from_node(node)
+        x = site.types.get(node.input[0] if node.input else "")
+        check_version(node, body.opset, x.element_type if x and x.element_type else None)
+        if x is not None:
+            x = self._checked(node, attributes, x, site.types.get(node.output[0]))
+        if x is None or not x.element_type:
+            self._leave(attributes, x)
+            self.skip(node, where, "the element type of X is not known from the graph")
+            return
+        fold = self._fold(body, site)
+        element_type = fold.element_type if fold else x.element_type
+        candidate = ConvertedNode(
+            node=describe(node),
+            where=where,
+            attributes=attributes,
+            element_type=type_name(element_type),
+            input_dims=x.dims,
+            has_indices=any(node.output[1:]),
+            is_guarded=not x.is_static,
+            name=node.name,
+            reason="",
+        )
+        chosen = self.choose(candidate, body.opset)
+        if not chosen.is_ours:
+            self._leave(attributes, x)
+            self.skipped.append(SkippedNode(describe(node), where, chosen.reason, is_ours=False, is_choice=True))
+            return
+        candidate = replace(candidate, reason=chosen.reason)
+        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold)
+
+    def _checked(
+        self, node: NodeProto, attributes: MaxPoolAttributes, x: TensorType, y: TensorType | None
+    ) -> TensorType:
+        """X with dimensions that fit the attributes, and with proved ones that fit what was inferred for Y."""
+        if x.proved is not None:
+            try:
+                true = attributes.output_dims(x.proved)
+            except InvalidShapeError as error:
+                raise InvalidShapeError(f"{describe(node)}: {error}") from error
+            if y is not None and y.proved is not None and true != y.proved and x.is_static:
+                self.is_proved = False  # onnx has inferred something else, and gone on with it
+        try:
+            attributes.output_dims(x.dims or x.proved or [None] * (len(attributes.kernel_shape) + 2))
+        except InvalidShapeError:  # what is declared and not proved may be wrong
+            return replace(x, dims=x.proved)
+        return x
+
+    def _leave(self, attributes: MaxPoolAttributes, x: TensorType | None) -> None:
+        if x is not None and x.proved is not None and differs_in_shape(attributes, x.proved):
+            self.is_proved = False
+
+    def _fold(self, body: Body, site: Site) -> Fold | None:
+        """The integers that a node can take instead of X, if it stands in between what quantizes."""
+        key = id(body), site.path
+        if key not in self.folds:
+            self.folds[key] = find_folds(graph_at(body.graph, site.path), body.types[site.path])
+        return self.folds[key].get(site.index)
+
+    def settle(self) -> tuple[tuple[ConvertedNode, ...], dict[tuple[int, GraphPath, int], Replacement]]:
+        """What was decided, as it will be reported and done, now that it is known what is proved."""
+        converted, replacements = [], {}
+        for key, decision in self.decisions.items():
+            can_fail = not (decision.x.is_static and self.is_proved)
+            converted.append(replace(decision.node, is_guarded=can_fail))
+            replacements[key] = Replacement(decision.node.attributes, decision.x, can_fail, decision.fold)
+        return tuple(converted), replacements
+
+    def refuse_unknown_names(self) -> None:
+        """Names that were selected must be those of MaxPool nodes."""
+        unknown = sorted(self.wanted - self.names)
+        if unknown:
+            raise MaxPoolError(
+                f"select must name MaxPool nodes of the model, got {', '.join(map(repr, unknown))}; "
+                f"there are {', '.join(map(repr, sorted(self.names))) or 'none'}"
+            )
+
+
+def _selector(select: Select) -> Callable[[ConvertedNode, int], Recommendation]:
+    """What to do with a node, of which the model's opset is given too."""
+    if select == "all":
+        return lambda _node, _opset: Recommendation(True, "")
+    if select == "recommended":
+        return lambda node, opset: recommend(
+            node.attributes, node.element_type, node.input_dims, with_indices=node.has_indices, opset=opset
+        )
+    if callable(select):
+        is_chosen = select
+    elif isinstance(select, str) or not (isinstance(select, Iterable) and all(isinstance(n, str) for n in select)):
+        raise MaxPoolError(f"select must be 'all', 'recommended', a function or a list of node names, got {select!r}")
+    else:
+        names = set(select)
+
+        def is_chosen(node: ConvertedNode) -> bool:
+            return node.name in names
+
+    def choose(node: ConvertedNode, _opset: int) -> Recommendation:
+        is_ours = bool(is_chosen(node))
+        return Recommendation(is_ours, "selected" if is_ours else "not selected")
+
+    return choose
