@@ -78,7 +78,7 @@ _BENCH = """\
 Time whole runs of our operator against those of others, in one process and by
 turns, medians of 15 pairs (3, where the other takes more than half a second).
 A time counts only if both sides gave the same. All of it takes about half an
-hour; name workloads, dtypes and peers to see a part.
+hour; name workloads, dtypes and peers to see a part, or models to time those.
 
 peers: onnxruntime (its own MaxPool), border (a PyOp that returns a result that
 is ready: what is left is what any operator in Python takes), textbook (a PyOp
@@ -89,6 +89,7 @@ _BENCH_EXAMPLES = """\
 examples:
   maxpool-ort bench --workload tiny
   maxpool-ort bench --peer onnxruntime --threads 1 --plot ratios.png
+  maxpool-ort bench --model models/segnet.onnx
   maxpool-ort bench --json > results.json
   maxpool-ort bench --load results.json --plot ratios.svg
 """
@@ -212,6 +213,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--threads", action="append", default=[], type=_positive, metavar="N", help="threads of both sides; repeat for "
         "more (default: 1, and as many as there are processors)",
+    )  # fmt: skip
+    bench.add_argument(
+        "--model", action="append", default=[], metavar="MODEL", help="time this whole model with ONNX Runtime's own "
+        "MaxPool, with all of them ours, and with the recommended ones; repeat for more",
     )  # fmt: skip
     bench.add_argument("--pairs", type=_positive, default=PAIRS, metavar="N", help=f"pairs of runs (default: {PAIRS})")
     bench.add_argument(

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxpool_ort.bench import Growth, Result, cases, growth, machine, measure
+from maxpool_ort.bench import cases, growth, machine, measure
+from maxpool_ort.bench_models import measure_model
 from maxpool_ort.compare import Difference, compare_model
 from maxpool_ort.convert import Conversion, convert_file, restore_file
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
@@ -18,7 +19,7 @@ from maxpool_ort.graphs import Dims
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
 from maxpool_ort.repair import RepairedShape, repaired_shapes
-from maxpool_ort.report import as_document, check_plot, draw, from_document, tables
+from maxpool_ort.report import Findings, as_document, check_plot, draw, from_document, tables
 from maxpool_ort.session import InferenceSession
 from maxpool_ort.table import best_table, track
 
@@ -198,19 +199,20 @@ def bench(options: argparse.Namespace) -> Outcome:
     """Measure, or show what was measured."""
     if options.plot:
         check_plot(options.plot)
-    if options.load:
-        found, results, grown = from_document(options.load)
-    else:
-        found, results, grown = machine(), *_measure(options)
+    where, found = from_document(options.load) if options.load else (machine(), _measure(options))
     if options.plot:
-        draw(options.plot, found, results)
-    parts = [", ".join(f"{name} {version}" for name, version in found.items())]
-    parts += [f"{title}\n{best_table(header, rows)}" for title, header, rows in tables(results, grown)]
+        draw(options.plot, where, found.results)
+    parts = [", ".join(f"{name} {version}" for name, version in where.items())]
+    parts += [f"{title}\n{best_table(header, rows)}" for title, header, rows in tables(found)]
     parts += [f"wrote {options.plot}"] if options.plot else []
-    return Outcome(as_document(found, results, grown), "\n\n".join(parts))
+    return Outcome(as_document(where, found), "\n\n".join(parts))
 
 
-def _measure(options: argparse.Namespace) -> tuple[list[Result], list[Growth]]:
+def _measure(options: argparse.Namespace) -> Findings:
+    models = [measure_model(path, options.pairs) for path in track(options.model, "models")] if options.model else []
+    is_part = options.workload or options.dtype or options.outputs or options.peer
+    if models and not is_part:
+        return Findings(models=models)
     chosen = cases(
         workloads=options.workload,
         dtypes=options.dtype,
@@ -219,8 +221,8 @@ def _measure(options: argparse.Namespace) -> tuple[list[Result], list[Growth]]:
         peers=options.peer,
     )
     results = [measure(case, options.pairs) for case in track(chosen, "measuring")]
-    is_part = options.workload or options.dtype or options.outputs or options.peer
-    return results, list(track(growth(options.pairs), "growth")) if options.growth or not is_part else []
+    grown = list(track(growth(options.pairs), "growth")) if options.growth or not is_part else []
+    return Findings(results, grown, models)
 
 
 def compare(options: argparse.Namespace) -> Outcome:

@@ -22,7 +22,7 @@ from maxpool_ort.inspection import inspect_model
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, MaxPoolAttributes, describe
 from maxpool_ort.session import InferenceSession, finding_external_files
 
-__all__ = ["Comparison", "Difference", "NodeComparison", "compare_model"]
+__all__ = ["Comparison", "Difference", "NodeComparison", "compare_model", "difference"]
 
 Array = NDArray[Any]
 
@@ -122,7 +122,7 @@ def compare_model(
             continue
         nodes.append(_compare_node(node, x, theirs, reasons.get((main, describe(node)), ())))
     ours = _run(watched, feed, path, is_ours=True)
-    outputs = [_difference(o.name, theirs[o.name], ours[o.name], is_exact=False) for o in model.graph.output]
+    outputs = [difference(o.name, theirs[o.name], ours[o.name], is_exact=False) for o in model.graph.output]
     return Comparison(tuple(nodes), tuple(filter(None, outputs)), not_compared)
 
 
@@ -131,14 +131,14 @@ def _compare_node(node: NodeProto, x: Array, theirs: Mapping[str, Array], reason
     given = {each.name: getattr(attributes, each.name) for each in fields(attributes)}
     ours = max_pool(x, **given, return_indices=True)
     found = [
-        _difference(kind, theirs[name], made)
+        difference(kind, theirs[name], made)
         for kind, name, made in zip(("Y", "Indices"), node.output, ours, strict=False)
         if name
     ]
     return NodeComparison(describe(node), attributes, str(x.dtype), x.shape, tuple(filter(None, found)), reasons)
 
 
-def _difference(tensor: str, theirs: Any, ours: Any, *, is_exact: bool = True) -> Difference | None:
+def difference(tensor: str, theirs: Any, ours: Any, *, is_exact: bool = True) -> Difference | None:
     """How two outputs differ; None if they do not."""
     if not (isinstance(theirs, np.ndarray) and isinstance(ours, np.ndarray)):  # a sequence or a map
         return None if repr(theirs) == repr(ours) else Difference(tensor, type(theirs).__name__, type(ours).__name__)

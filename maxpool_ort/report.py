@@ -1,7 +1,7 @@
 """The results of the benchmark as tables, as a document and as a chart."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 import importlib.util
 import json
 from pathlib import Path
@@ -9,9 +9,20 @@ from statistics import geometric_mean
 from typing import Any
 
 from maxpool_ort.bench import DTYPE_NAMES, WORKLOADS, Growth, Result
+from maxpool_ort.bench_models import ModelResult
 from maxpool_ort.errors import MaxPoolError
 
-__all__ = ["as_document", "as_text", "check_plot", "draw", "from_document", "group_of", "tables"]
+__all__ = ["Findings", "as_document", "as_text", "check_plot", "draw", "from_document", "group_of", "tables"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that one benchmark has measured."""
+
+    results: Sequence[Result] = ()
+    growth: Sequence[Growth] = ()
+    models: Sequence[ModelResult] = ()
+
 
 Table = tuple[str, list[str], list[list[str]]]
 """Title, header, rows."""
@@ -34,8 +45,9 @@ def group_of(result: Result) -> str:
     return HAND_TUNED if max(attributes.kernel_shape) < 8 else LARGE
 
 
-def tables(results: Sequence[Result], grown: Sequence[Growth] = ()) -> Iterable[Table]:
-    """A table of ratios for each peer, number of threads and outputs; then their means, and how the time grows."""
+def tables(found: Findings) -> Iterable[Table]:
+    """A table of ratios for each peer, threads and outputs; their means; how the time grows; whole models."""
+    results, grown = found.results, found.growth
     keys = list(dict.fromkeys((r.peer, r.threads, r.outputs) for r in results))
     for peer, threads, outputs in keys:
         chosen = [r for r in results if (r.peer, r.threads, r.outputs) == (peer, threads, outputs)]
@@ -70,9 +82,33 @@ def tables(results: Sequence[Result], grown: Sequence[Growth] = ()) -> Iterable[
             ["what", "outputs", "ms", "ns an output", "scratch MiB"],
             [[g.what, g.outputs, f"{g.ms:.3f}", f"{g.ns_per_output:.2f}", f"{g.scratch_mib:.1f}"] for g in grown],
         )
+    if found.models:
+        yield (
+            "whole models, ms a run; ratio: of built-in",
+            [
+                "model",
+                "MaxPool nodes",
+                "built-in",
+                "all ours",
+                "of built-in",
+                "recommended",
+                "of built-in",
+                "nodes ours",
+            ],
+            [_model_row(each) for each in found.models],
+        )
     reasons = dict.fromkeys((r.peer, r.reason) for r in results if r.reason)
     if reasons:
         yield "not compared (-)", ["peer", "reason"], [list(reason) for reason in reasons]
+
+
+def _model_row(m: ModelResult) -> list[str]:
+    """One row of the table of whole models."""
+    if m.built_in_ms is None or m.all_ms is None or m.recommended_ms is None:
+        return [m.model, str(m.nodes), m.reason, "", "", "", "", str(m.recommended)]
+    figures = [f"{ms:.2f}" for ms in (m.built_in_ms, m.all_ms, m.recommended_ms)]
+    parts = [as_text(ms / m.built_in_ms) for ms in (m.all_ms, m.recommended_ms)]
+    return [m.model, str(m.nodes), figures[0], figures[1], parts[0], figures[2], parts[1], str(m.recommended)]
 
 
 def _threads(count: int) -> str:
@@ -92,16 +128,17 @@ def as_text(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
 
 
-def as_document(machine: dict[str, str], results: Sequence[Result], grown: Sequence[Growth]) -> dict[str, Any]:
+def as_document(machine: dict[str, str], found: Findings) -> dict[str, Any]:
     """What can be kept as JSON."""
     return {
         "machine": machine,
-        "results": [asdict(result) | {"ratio": result.ratio} for result in results],
-        "growth": [asdict(entry) for entry in grown],
+        "results": [asdict(result) | {"ratio": result.ratio} for result in found.results],
+        "growth": [asdict(entry) for entry in found.growth],
+        "models": [asdict(entry) for entry in found.models],
     }
 
 
-def from_document(path: str) -> tuple[dict[str, str], list[Result], list[Growth]]:
+def from_document(path: str) -> tuple[dict[str, str], Findings]:
     """Read what ``as_document`` made from a file.
 
     Raises
@@ -115,10 +152,11 @@ def from_document(path: str) -> tuple[dict[str, str], list[Result], list[Growth]
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         results = [Result(**{k: v for k, v in entry.items() if k != "ratio"}) for entry in document["results"]]
         grown = [Growth(**entry) for entry in document["growth"]]
+        models = [ModelResult(**entry) for entry in document.get("models", [])]
         machine = {str(key): str(value) for key, value in document["machine"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MaxPoolError(f"{path} must hold what bench --json prints: {type(error).__name__}: {error}") from error
-    return machine, results, grown
+    return machine, Findings(results, grown, models)
 
 
 def check_plot(path: str) -> None:

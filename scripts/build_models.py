@@ -1,4 +1,4 @@
-"""Build every file in `models/`: one small model for each feature of MaxPool-12 and, with `--train`, the trained one.
+"""Build every file in `models/`: a small model for each feature of MaxPool-12, networks and, with `--train`, a trained one.
 
 Run in the environment that the package is installed in::
 
@@ -143,6 +143,72 @@ FEATURES = [
 ]
 
 
+class Network(NamedTuple):
+    """A whole network, to see what select is for; its weights are one constant each, so that the file is small."""
+
+    name: str
+    description: str
+    text: str
+
+
+def _conv(x: str, y: str, channels: tuple[int, int], size: int, stride: int = 1) -> str:
+    """Conv and Relu from x to y, with weights of their own."""
+    shape = f"{channels[1]}, {channels[0]}, {size}, {size}"
+    pad = size // 2
+    return f"""
+        {y}_shape = Constant <value = int64[4] {{{shape}}}> ()
+        {y}_weights = ConstantOfShape <value = float[1] {{{1 / (channels[0] * size * size)}}}> ({y}_shape)
+        {y}_sum = Conv <kernel_shape = [{size}, {size}], strides = [{stride}, {stride}], pads = [{pad}, {pad}, {pad}, {pad}]>
+            ({x}, {y}_weights)
+        {y} = Relu ({y}_sum)"""
+
+
+NETWORKS = [
+    Network(
+        "spp",
+        "a detector's spatial pyramid: windows of 5, 9 and 13 on one tensor, after one of 2",
+        f"""<ir_version: 7, opset_import: ["": 12]>
+        spp (float[1, 3, 320, 320] image) => (float[1, 256, 1, 1] features) {{
+            {_conv("image", "a", (3, 16), 3, 2)}
+            {_conv("a", "b", (16, 32), 3, 2)}
+            {_conv("b", "c", (32, 64), 3, 2)}
+            [pool2] d = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c)
+            {_conv("d", "e", (64, 256), 1)}
+            [pool5] p5 = MaxPool <kernel_shape = [5, 5], pads = [2, 2, 2, 2]> (e)
+            [pool9] p9 = MaxPool <kernel_shape = [9, 9], pads = [4, 4, 4, 4]> (e)
+            [pool13] p13 = MaxPool <kernel_shape = [13, 13], pads = [6, 6, 6, 6]> (e)
+            f = Concat <axis = 1> (e, p5, p9, p13)
+            {_conv("f", "g", (1024, 256), 1)}
+            features = GlobalAveragePool (g)
+        }}""",
+    ),
+    Network(
+        "segnet",
+        "an encoder that keeps Indices, and a decoder that puts its maxima back where they were",
+        f"""<ir_version: 7, opset_import: ["": 12]>
+        segnet (float[1, 3, 160, 160] image) => (float[1, 16, 160, 160] classes) {{
+            {_conv("image", "a", (3, 32), 3)}
+            [pool1] b, i1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (a)
+            {_conv("b", "c", (32, 64), 3)}
+            [pool2] d, i2 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c)
+            {_conv("d", "e", (64, 64), 3)}
+            f = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (e, i2)
+            {_conv("f", "g", (64, 32), 3)}
+            h = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (g, i1)
+            {_conv("h", "classes", (32, 16), 3)}
+        }}""",
+    ),
+]
+
+
+def build_network(network: Network) -> onnx.ModelProto:
+    """Return the model of a network, documented and checked."""
+    model = onnx.parser.parse_model(network.text)
+    model.doc_string, model.producer_name = network.description, "maxpool_ort"
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
 def build_model(feature: Feature) -> onnx.ModelProto:
     """Return the model of a feature, documented and checked."""
     model = mp.make_maxpool_model(**feature.arguments, name=feature.name)
@@ -176,6 +242,8 @@ def build() -> dict[str, bytes]:
         files[f"{feature.name}.onnx"] = build_model(feature).SerializeToString(deterministic=True)
         if feature.sample_shape is not None:
             files[f"{feature.name}.npz"] = to_npz(make_sample(feature.sample_shape))
+    for network in NETWORKS:
+        files[f"{network.name}.onnx"] = build_network(network).SerializeToString(deterministic=True)
     return files
 
 

@@ -5,11 +5,14 @@ from pathlib import Path
 import signal
 
 import numpy as np
+import onnx
 import pytest
 
 import maxpool_ort as mp
 from maxpool_ort import bench, cli, report
 from maxpool_ort.bench import Case, Growth, Result
+from maxpool_ort.bench_models import ModelResult, measure_model
+from maxpool_ort.report import Findings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -127,6 +130,12 @@ RESULTS = [
 ]
 
 
+MODELS = [
+    ModelResult("net", 3, 1, 2.0, 3.0, 1.0, 15),
+    ModelResult("odd", 1, 1, reason="output 'Y' differs"),
+]
+
+
 def test_groups() -> None:
     """Rows go to the group that their path in ONNX Runtime makes."""
     groups = [report.group_of(each) for each in RESULTS]
@@ -137,13 +146,20 @@ def test_groups() -> None:
 
 def test_tables() -> None:
     """A table for each kind of outputs, then the means of the groups, and what was not compared."""
-    made = {title: rows for title, _, rows in report.tables(RESULTS, [Growth("window of 3", "Y", 1.5, 3.25, 2)])}
+    made = {
+        title: rows
+        for title, _, rows in report.tables(Findings(RESULTS, [Growth("window of 3", "Y", 1.5, 3.25, 2)], MODELS))
+    }
     assert made["onnxruntime, Y, 1 thread: its time / ours"][1] == ["vgg block", "", "2.00"]
     means = {row[2]: row[3:] for row in made["ratios, its time / ours"]}
     assert means[report.HAND_TUNED] == ["2", "0.50", "1.00", "2.00"]
     assert means[report.OTHERS] == ["2", "4.00", "6.00", "9.00"]
     assert means["all rows, tiny apart"][0] == "5"
     assert made["our whole runs, float32, one thread"] == [["window of 3", "Y", "1.500", "3.25", "2.0"]]
+    assert made["whole models, ms a run; ratio: of built-in"] == [
+        ["net", "3", "2.00", "3.00", "1.50", "1.00", "0.50", "1"],
+        ["odd", "1", "output 'Y' differs", "", "", "", "", "1"],
+    ]
     assert made["not compared (-)"] == [["onnxruntime", "cannot"]]
 
 
@@ -151,8 +167,8 @@ def test_documents_round_trip(tmp_path: Path) -> None:
     """What is written as JSON is read again."""
     path = tmp_path / "results.json"
     grown = [Growth("window of 3", "Y", 1.5, 3.25, 2.0)]
-    path.write_text(json.dumps(report.as_document({"cores": "2"}, RESULTS, grown)))
-    assert report.from_document(str(path)) == ({"cores": "2"}, RESULTS, grown)
+    path.write_text(json.dumps(report.as_document({"cores": "2"}, Findings(RESULTS, grown, MODELS))))
+    assert report.from_document(str(path)) == ({"cores": "2"}, Findings(RESULTS, grown, MODELS))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": {}, "results": [{"x": 1}], "growth": []}', "\xff"])
@@ -215,23 +231,23 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert arguments[0] in capsys.readouterr().err
 
 
-def kept() -> tuple[dict[str, str], list[Result], list[Growth]]:
+def kept(name: str = "bench") -> Findings:
     """The results that stand under scripts/."""
-    return report.from_document(str(ROOT / "scripts" / "bench.json"))
+    return report.from_document(str(ROOT / "scripts" / f"{name}.json"))[1]
 
 
 def test_kept_results() -> None:
     """What stands under scripts/ is of all workloads, and nothing of ONNX Runtime in it was refused."""
-    _, results, grown = kept()
-    assert {each.workload for each in results} == {workload.name for workload in bench.WORKLOADS}
-    assert not [each for each in results if each.peer == "onnxruntime" and each.ratio is None]
-    assert grown
+    found = kept()
+    assert {each.workload for each in found.results} == {workload.name for workload in bench.WORKLOADS}
+    assert not [each for each in found.results if each.peer == "onnxruntime" and each.ratio is None]
+    assert found.growth
 
 
 @pytest.mark.parametrize("workload", bench.WORKLOADS, ids=lambda workload: workload.name)
 def test_the_readme_shows_the_kept_results(workload: bench.Workload) -> None:
     """README's table of ratios is that of scripts/bench.json, row by row."""
-    _, results, _ = kept()
+    results = kept().results
     ratios = {
         (each.outputs, each.dtype): each.ratio
         for each in results
@@ -244,7 +260,31 @@ def test_the_readme_shows_the_kept_results(workload: bench.Workload) -> None:
 @pytest.mark.parametrize("peer", ["onnxruntime", "torch", "textbook"])
 def test_the_readme_shows_the_kept_means(peer: str) -> None:
     """README's geometric means are those of scripts/bench.json."""
-    _, results, _ = kept()
-    means = next(rows for title, _, rows in report.tables(results) if title.startswith("ratios"))
+    results = kept().results
+    means = next(rows for title, _, rows in report.tables(Findings(results)) if title.startswith("ratios"))
     for _, threads, group, _, least, mean, greatest in (row for row in means if row[0] == peer):
         assert f"| {peer} | {threads} | {group} | {least} | {mean} | {greatest} |" in README
+
+
+@pytest.mark.parametrize(("name", "nodes", "recommended"), [("spp", 4, 2), ("segnet", 2, 2), ("digits", 2, 0)])
+def test_whole_models(name: str, nodes: int, recommended: int) -> None:
+    """A network is timed three ways that give the same, with the nodes ours that it says."""
+    found = measure_model(ROOT / "models" / f"{name}.onnx", pairs=1)
+    assert (found.model, found.nodes, found.recommended, found.reason) == (name, nodes, recommended, "")
+    assert all(ms > 0 for ms in (found.built_in_ms, found.all_ms, found.recommended_ms))
+
+
+def test_whole_models_that_differ(tmp_path: Path) -> None:
+    """Where ONNX Runtime's own operators give something else, no times count."""
+    dilated = {"kernel_shape": [3], "dilations": [2], "auto_pad": "SAME_UPPER"}
+    onnx.save(mp.make_maxpool_model(**dilated, input_shape=[1, 1, 9]), tmp_path / "dilated.onnx")
+    found = measure_model(tmp_path / "dilated.onnx", pairs=1)
+    assert (found.reason, found.all_ms) == ("output 'Y' differs", None)
+
+
+def test_whole_models_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --model only models are timed."""
+    assert cli.main(["bench", "--model", str(ROOT / "models" / "digits.onnx"), "--pairs", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [entry["model"] for entry in document["models"]] == ["digits"]
+    assert document["results"] == document["growth"] == []
