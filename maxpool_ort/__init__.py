@@ -19,7 +19,7 @@ from maxpool_ort.errors import (
 from maxpool_ort.geometry import AutoPad, Axis, Geometry
 from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.model import make_maxpool_model, make_maxpool_node
-from maxpool_ort.op import Call, record_calls, register
+from maxpool_ort.op import Call, failure_of, record_calls, register
 from maxpool_ort.repair import RepairedShape
 from maxpool_ort.schema import MaxPoolAttributes
 from maxpool_ort.session import InferenceSession
@@ -30,7 +30,7 @@ __all__ = [  # noqa: RUF022 (grouped by what they are for)
     # on arrays
     "max_pool", "MaxPoolAttributes", "AutoPad", "Axis", "Geometry",
     # in sessions
-    "InferenceSession", "register", "record_calls", "Call",
+    "InferenceSession", "register", "failure_of", "record_calls", "Call",
     # threads
     "set_num_threads", "get_num_threads",
     # on models

@@ -14,6 +14,7 @@ import maxpool_ort
 from maxpool_ort import commands
 from maxpool_ort.bench import DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
 from maxpool_ort.convert import ExternalData
+from maxpool_ort.decide import Guard
 from maxpool_ort.errors import MaxPoolError
 
 __all__ = ["main"]
@@ -180,6 +181,13 @@ def _parser() -> argparse.ArgumentParser:
         )
         if name == "convert":
             _add_select(sub)
+            sub.add_argument(
+                "--guard",
+                choices=get_args(Guard),
+                default="needed",
+                help="behind which nodes a failed run is refused in onnxruntime's own session: where sizes do not "
+                "prove that it cannot fail, or behind all, also for want of memory (default: needed)",
+            )
 
     inspect = add(
         "inspect",

@@ -126,7 +126,11 @@ def _nodes(count: int) -> str:
 def convert(options: argparse.Namespace) -> Outcome:
     """Convert a model file."""
     done = convert_file(
-        options.src, options.dst, select=options.node or options.select, external_data=options.external_data
+        options.src,
+        options.dst,
+        select=options.node or options.select,
+        guard=options.guard,
+        external_data=options.external_data,
     )
     result = {
         "src": options.src,

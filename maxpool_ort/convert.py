@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from onnx import ModelProto
 
-from maxpool_ort.decide import ConvertedNode, Decider, Select, SkippedNode
+from maxpool_ort.decide import ConvertedNode, Decider, Guard, Select, SkippedNode
 from maxpool_ort.errors import InvalidModelError, MaxPoolError
 from maxpool_ort.files import (
     external_files,
@@ -57,7 +57,7 @@ class Conversion:
 
 
 @refusing_other_encodings
-def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
+def convert_model(model: ModelProto, *, select: Select = "all", guard: Guard = "needed") -> Conversion:
     """Let the MaxPool nodes of a model run our operator.
 
     Nodes in the bodies of If, Loop and Scan are converted too, and those in model-local functions, by calling copies of
@@ -72,6 +72,10 @@ def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
     select
         Which nodes: ``"all"``; ``"recommended"``, those for which ONNX Runtime's own operator is slower or wrong; a
         function that takes a ``ConvertedNode``, as it would be, and returns whether to; or a list of node names.
+    guard
+        Which nodes have a guard behind them, which refuses the result of a failed run in onnxruntime's own session:
+        those that sizes do not prove to be right (``"needed"``), or ``"all"``: memory may run out anywhere, and Ctrl-C
+        be pressed. A session of ours notices by itself.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
     InvalidModelError
         If the model imports no version of ONNX's own operators.
     MaxPoolError
-        If ``select`` is something else, or names a node that is no MaxPool of the model.
+        If ``select`` or ``guard`` is something else, or names a node that is no MaxPool of the model.
 
     Examples
     --------
@@ -102,7 +106,7 @@ def convert_model(model: ModelProto, *, select: Select = "all") -> Conversion:
     result = ModelProto()
     result.CopyFrom(model)
     main = analyse(model)
-    decider = Decider(select)
+    decider = Decider(select, guard)
     for body, site in main.walk():
         decider.decide(body, site)
     for function in unused_functions(model):
@@ -151,6 +155,7 @@ def convert_file(
     dst: str | os.PathLike[str],
     *,
     select: Select = "all",
+    guard: Guard = "needed",
     external_data: ExternalData = "refuse",
 ) -> Conversion:
     """``convert_model`` from file to file; ``dst``, which may be ``src``, is written whole or not at all.
@@ -159,7 +164,7 @@ def convert_file(
     ----------
     src, dst
         Paths.
-    select
+    select, guard
         As for ``convert_model``.
     external_data
         What to do if the model keeps tensors in files beside it, and ``dst`` is in another folder: ``"refuse"``,
@@ -176,7 +181,7 @@ def convert_file(
         As ``convert_model``.
     """
     model = read_model(src)
-    conversion = convert_model(model, select=select)
+    conversion = convert_model(model, select=select, guard=guard)
     _write_beside(model, src, conversion.model, dst, external_data)
     return conversion
 

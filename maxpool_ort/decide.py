@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from onnx import FunctionProto, NodeProto, defs
 
@@ -30,7 +31,7 @@ from maxpool_ort.schema import (
     type_name,
 )
 
-__all__ = ["ConvertedNode", "Decider", "Select", "SkippedNode"]
+__all__ = ["ConvertedNode", "Decider", "Guard", "Select", "SkippedNode"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class ConvertedNode:
     reason: str
 
 
+Guard = Literal["needed", "all"]
 Select = str | Callable[[ConvertedNode], bool] | Collection[str]
 
 
@@ -76,8 +78,11 @@ class _Decision:
 class Decider:
     """Decides for each MaxPool of one model what is to become of it, and keeps account."""
 
-    def __init__(self, select: Select) -> None:
+    def __init__(self, select: Select, guard: Guard) -> None:
         self.choose = _selector(select)
+        if guard not in get_args(Guard):
+            raise MaxPoolError(f"guard must be one of {', '.join(get_args(Guard))}, got {guard!r}")
+        self.guards_all = guard == "all"
         self.wanted = set() if isinstance(select, str) or callable(select) else set(select)
         self.names: set[str] = set()
         self.decisions: dict[tuple[int, GraphPath, int], _Decision] = {}
@@ -175,7 +180,7 @@ class Decider:
         """What was decided, as it will be reported and done, now that it is known what is proved."""
         converted, replacements = [], {}
         for key, decision in self.decisions.items():
-            can_fail = not (decision.x.is_static and self.is_proved)
+            can_fail = self.guards_all or not (decision.x.is_static and self.is_proved)
             converted.append(replace(decision.node, is_guarded=can_fail))
             replacements[key] = Replacement(decision.node.attributes, decision.x, can_fail, decision.fold)
         return tuple(converted), replacements

@@ -2,8 +2,9 @@
 
 What is worked around here was read in ``pyop/pyfunc.cc`` and ``_ocos.py`` of microsoft/onnxruntime-extensions:
 
-* An exception that leaves a body ends the process. The bodies catch everything, keep it as a ``Failure``, and put out
-  an array of rank 1, which the guard behind the node refuses.
+* An exception that leaves a body ends the process. The bodies catch everything, keep it under a number, and put out an
+  array with one axis too many, as long as the number says. The guard behind the node refuses it, and ONNX Runtime's
+  exception tells its shape: so each caller finds its own error, on whatever thread the operator ran.
 * Outputs travel as ``r.shape`` and ``r.flatten().tolist()``, a Python object for each element. ``_Output`` hands over
   the array itself there, and it is copied at once.
 * Only the item size of what comes back is checked. The kernel's arrays are C-contiguous and of the declared dtypes.
@@ -12,11 +13,13 @@ What is worked around here was read in ``pyop/pyfunc.cc`` and ``_ocos.py`` of mi
   outlives a reload of this module.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
+import logging
+import re
 import threading
 from time import perf_counter
 from typing import Any
@@ -28,10 +31,11 @@ from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op
 
 from maxpool_ort import wire
 from maxpool_ort.errors import MaxPoolError
+from maxpool_ort.interrupts import Deferred, enter_body, leave_body
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
-__all__ = ["Call", "define", "hand_over", "raising_failures", "record_calls", "register"]
+__all__ = ["Call", "define", "failure_of", "hand_over", "raising_failures", "record_calls", "register"]
 
 Array = NDArray[Any]
 
@@ -43,8 +47,8 @@ _ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
 }
 _REGISTERED = "maxpool_ort.registered"
 """Config entry by which SessionOptions remember that they have our operators: adding them twice is an error."""
-_FAILED_SHAPE = (1,)
-"""Shape of what a failed body puts out: no MaxPool has an output of rank 1."""
+_MOST_FAILURES = 1000
+"""That are kept at one time, each under a number from 2 on."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,11 @@ class _Failure:
     error: BaseException
 
 
-_failures: deque[_Failure] = deque(maxlen=256)
+_failures: dict[int, _Failure] = {}
+_numbers = count()
+_log = logging.getLogger("maxpool_ort")
+_current = threading.local()
+"""``run``: the run of a session of ours that this thread is in, if it is in one."""
 _recorders: list[list[Call]] = []
 
 
@@ -98,14 +106,38 @@ def _prepared(attributes: str, shape: tuple[int, ...], *, with_indices: bool) ->
 
 def _body(dtype: np.dtype[Any], *, with_indices: bool) -> Callable[..., Any]:
     def body(x: Array, **wired: str) -> Array | tuple[Array, Array]:
+        y, indices, error = None, None, None
         try:
-            y, indices = _run(x, wired[wire.NODE], wired[wire.ATTRIBUTES], with_indices=with_indices)
-        except BaseException as error:  # noqa: BLE001 (what leaves here ends the process)
-            _failures.append(_Failure(threading.get_ident(), _with_context(error, wired, x)))
-            y, indices = np.zeros(_FAILED_SHAPE, dtype), np.zeros(_FAILED_SHAPE, np.int64)
+            try:
+                enter_body()
+                y, indices = _run(x, wired[wire.NODE], wired[wire.ATTRIBUTES], with_indices=with_indices)
+                leave_body()
+            except BaseException as caught:  # noqa: BLE001 (what leaves here ends the process)
+                leave_body()
+                error = caught
+        except BaseException as caught:  # noqa: BLE001 (an interrupt, right there)
+            error = caught
+        if y is None or error is not None:
+            shape = _failed_shape(error or MaxPoolError("interrupted"), x, wired)
+            y, indices = np.zeros(shape, dtype), np.zeros(shape, np.int64)
         return hand_over(y) if indices is None or not with_indices else (hand_over(y), hand_over(indices))
 
     return body
+
+
+def _failed_shape(error: BaseException, x: Array, wired: dict[str, str]) -> tuple[int, ...]:
+    """Keep an error, and return the shape that leads to it: that of no Y, told by the guard that refuses it."""
+    number = 2 + next(_numbers) % _MOST_FAILURES
+    with_context = _with_context(error, wired, x)
+    _failures.pop(number, None)
+    _failures[number] = _Failure(threading.get_ident(), with_context)
+    run = getattr(_current, "run", None)
+    if run is None:
+        _log.error("a run of a session that is not maxpool_ort's failed: %s", with_context)
+    else:
+        run.stop()
+    rank = wired[wire.ATTRIBUTES].partition(";")[0].count(",") + 3  # kernel_shape=k1,...,kr, if nothing is damaged
+    return (*[1] * rank, number)
 
 
 def hand_over(array: Array) -> Array:
@@ -185,29 +217,70 @@ def record_calls() -> Iterator[list[Call]]:
         _recorders[:] = [recorder for recorder in _recorders if recorder is not calls]
 
 
+_TOLD = re.compile(re.escape(HELPER_PREFIX) + r".*Input shape:\{(?:1,)+(\d+)\}", re.DOTALL)
+"""How the exception of a guard tells which failure it is about."""
+
+
+def failure_of(error: BaseException | str) -> BaseException | None:
+    """What failed in one of our operators, for an exception that a plain session's run raised, or for its text.
+
+    None if it is about something else, or a thousand failures ago. ``maxpool_ort.InferenceSession`` raises the failure
+    itself.
+
+    >>> failure_of(ValueError("something else")) is None
+    True
+    """
+    told = _TOLD.search(str(error))
+    failure = _failures.get(int(told.group(1))) if told else None
+    return failure.error if failure else None
+
+
 @contextmanager
-def raising_failures() -> Iterator[None]:
-    """Raise what failed in one of our operators during a run, in place of what ONNX Runtime made of it."""
-    if _failures:
-        _take_failure(in_any_thread=False)  # what a session that is not ours has left
+def raising_failures(run_options: onnxruntime.RunOptions) -> Iterator[None]:
+    """Raise what failed in one of our operators during a run, or a signal's handler, in place of what came of it."""
+    thread = threading.get_ident()
+    _forget(thread)  # what a session that is not ours has left
+    run = _Run(run_options)
+    outer = getattr(_current, "run", None)
+    _current.run = run
     try:
-        yield
-    except Exception as error:
-        # Parallel execution runs nodes in threads of its own; then the guard's name tells that a node of ours failed.
-        failure = _take_failure(in_any_thread=HELPER_PREFIX in str(error))
-        if failure is None:
-            raise
-        raise failure from failure.__cause__
-    failure = _take_failure(in_any_thread=False) if _failures else None
-    if failure is not None:
-        raise failure
+        with Deferred(run.stop):
+            try:
+                yield
+            except Exception as error:
+                failure = _first(thread) or failure_of(error)
+                if failure is None:
+                    raise
+                raise failure from failure.__cause__
+            failure = _first(thread)
+            if failure is not None:
+                raise failure
+    finally:
+        _current.run = outer
+        if run.is_stopped:
+            run_options.terminate = False
+        _forget(thread)
 
 
-def _take_failure(*, in_any_thread: bool) -> BaseException | None:
-    """Remove and return the latest failure, of this thread or else of any; and all others of this thread."""
-    mine = [failure for failure in _failures if failure.thread == threading.get_ident()]
-    for failure in mine:
-        _failures.remove(failure)
-    if mine:
-        return mine[-1].error
-    return _failures.pop().error if in_any_thread and _failures else None
+class _Run:
+    """A run of a session of ours, which can be stopped at its next node."""
+
+    def __init__(self, options: onnxruntime.RunOptions) -> None:
+        self.options = options
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        if not self.options.terminate:
+            self.is_stopped = self.options.terminate = True
+
+
+def _first(thread: int) -> BaseException | None:
+    """The first failure on a thread: where nodes have no guards, others may have followed from it."""
+    return next((failure.error for failure in list(_failures.values()) if failure.thread == thread), None)
+
+
+def _forget(thread: int) -> None:
+    """Drop what failed on a thread."""
+    for number, failure in list(_failures.items()):
+        if failure.thread == thread:
+            _failures.pop(number, None)

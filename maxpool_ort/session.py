@@ -71,31 +71,43 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         **kwargs: Any,
     ) -> None:
         model = _load(path_or_bytes)
-        conversion = convert_model(model, select=select)
+        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        # Parallel execution runs nodes on threads of its own, where only a guard tells whose run has failed.
+        is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
+        conversion = convert_model(model, select=select, guard="all" if is_parallel else "needed")
         self.converted = conversion.converted
         self.skipped = conversion.skipped
         for node in (node for node in conversion.skipped if not (node.is_ours or node.is_choice)):
             _log.warning("%s in %s does not run our operator: %s", node.node, node.where, node.reason)
-        options = onnxruntime.SessionOptions() if sess_options is None else sess_options
         register(options)
         with finding_external_files(conversion.model, path_or_bytes, options) as placed:
             super().__init__(serialized(placed), options, providers, provider_options, **kwargs)
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102 (all four as the base class has them)
-        with raising_failures():
-            return super().run(*args, **kwargs)
+    # All four take what the base class takes, and hand on RunOptions, by which a signal can stop them.
 
-    def run_with_ort_values(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
-        with raising_failures():
-            return super().run_with_ort_values(*args, **kwargs)
+    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:  # noqa: D102
+        options = _options(run_options)
+        with raising_failures(options):
+            return super().run(output_names, input_feed, options)
 
-    def run_with_iobinding(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
-        with raising_failures():
-            return super().run_with_iobinding(*args, **kwargs)
+    def run_with_ort_values(self, output_names: Any, input_dict_ort_values: Any, run_options: Any = None) -> Any:  # noqa: D102
+        options = _options(run_options)
+        with raising_failures(options):
+            return super().run_with_ort_values(output_names, input_dict_ort_values, options)
 
-    def run_with_ortvaluevector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
-        with raising_failures():
-            return super().run_with_ortvaluevector(*args, **kwargs)
+    def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:  # noqa: D102
+        options = _options(run_options)
+        with raising_failures(options):
+            return super().run_with_iobinding(iobinding, options)
+
+    def run_with_ortvaluevector(self, run_options: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        options = _options(run_options)
+        with raising_failures(options):
+            return super().run_with_ortvaluevector(options, *args, **kwargs)
+
+
+def _options(given: onnxruntime.RunOptions | None) -> onnxruntime.RunOptions:
+    return onnxruntime.RunOptions() if given is None else given
 
 
 @contextmanager
