@@ -105,8 +105,9 @@ class Decider:
         """Convert a MaxPool node, or leave it and say why."""
         node, where = site.node, site.where
         self.names.add(node.name)
+        x = site.types.get(node.input[0] if node.input else "")
         if node.domain == DOMAIN:
-            wire.attributes_of(node)
+            self._hold_proof(wire.attributes_of(node), x, site)
             self.skip(node, where, "runs our operator already")
             return
         if not 0 < body.opset < 2**31:  # beyond, onnx cannot look it up
@@ -119,10 +120,9 @@ class Decider:
             self.skip(node, where, f"MaxPool-{version} is newer than what is known here, MaxPool-{NEWEST_VERSION}")
             return
         attributes = MaxPoolAttributes.from_node(node)
-        x = site.types.get(node.input[0] if node.input else "")
         check_version(node, body.opset, x.element_type if x and x.element_type else None)
         if x is not None:
-            x = self._checked(node, attributes, x, site.types.get(node.output[0]))
+            x = self._checked(body, site, attributes, x)
         if x is None or not x.element_type:
             self._leave(attributes, x)
             self.skip(node, where, "the element type of X is not known from the graph")
@@ -148,22 +148,34 @@ class Decider:
         candidate = replace(candidate, reason=chosen.reason)
         self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold)
 
-    def _checked(
-        self, node: NodeProto, attributes: MaxPoolAttributes, x: TensorType, y: TensorType | None
-    ) -> TensorType:
-        """X with dimensions that fit the attributes, and with proved ones that fit what was inferred for Y."""
-        if x.proved is not None:
-            try:
-                true = attributes.output_dims(x.proved)
-            except InvalidShapeError as error:
-                raise InvalidShapeError(f"{describe(node)}: {error}") from error
-            if y is not None and y.proved is not None and true != y.proved and x.is_static:
-                self.is_proved = False  # onnx has inferred something else, and gone on with it
+    def _checked(self, body: Body, site: Site, attributes: MaxPoolAttributes, x: TensorType) -> TensorType:
+        """X with dimensions that fit the attributes; it is an error if they cannot where the node runs in any case."""
         try:
-            attributes.output_dims(x.dims or x.proved or [None] * (len(attributes.kernel_shape) + 2))
+            if x.proved is not None:
+                attributes.output_dims(x.proved)
+        except InvalidShapeError as error:
+            if body.function is None and not site.path:
+                raise InvalidShapeError(f"{describe(site.node)}: {error}") from error
+            return replace(x, dims=None, proved=None)
+        self._hold_proof(attributes, x, site)
+        try:
+            if x.dims is not None:
+                attributes.output_dims(x.dims)
         except InvalidShapeError:  # what is declared and not proved may be wrong
             return replace(x, dims=x.proved)
         return x
+
+    def _hold_proof(self, attributes: MaxPoolAttributes, x: TensorType | None, site: Site) -> None:
+        """Give up all proofs if onnx has inferred another size than the true one, and gone on with it."""
+        y = site.types.get(site.node.output[0] if site.node.output else "")
+        if x is None or x.proved is None or y is None or y.proved is None:
+            return
+        try:
+            sizes = zip(attributes.output_dims(x.proved), y.proved, strict=False)
+        except InvalidShapeError:  # a node of ours that always fails
+            return
+        if any(isinstance(true, int) and isinstance(size, int) and true != size for true, size in sizes):
+            self.is_proved = False
 
     def _leave(self, attributes: MaxPoolAttributes, x: TensorType | None) -> None:
         if x is not None and x.proved is not None and differs_in_shape(attributes, x.proved):

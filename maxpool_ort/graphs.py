@@ -115,8 +115,11 @@ def tensor_types(graph: GraphProto) -> dict[str, TensorType]:
 
 
 def plain_shape(shape: TensorShapeProto) -> Dims:
-    """A shape as ONNX writes it, as dimensions."""
-    return tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in shape.dim)
+    """A shape as ONNX writes it, as dimensions; a negative size is an unknown one, as ONNX Runtime has it."""
+    return tuple(
+        (dim.dim_value if dim.dim_value >= 0 else None) if dim.HasField("dim_value") else dim.dim_param or None
+        for dim in shape.dim
+    )
 
 
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:

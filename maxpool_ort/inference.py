@@ -195,7 +195,7 @@ class _Analysis:
                 helper.make_tensor_value_info(name, element_type, dims) if element_type else ValueInfoProto(name=name)
             )
         if is_twin:
-            make_twin(graph)
+            make_twin(graph, self.model.ir_version)
         elif body.function is None:
             graph.value_info.extend(helper.make_tensor_value_info(*asked, None) for asked in self.asked.items())
         model = ModelProto(ir_version=self.model.ir_version, opset_import=imports, graph=graph)

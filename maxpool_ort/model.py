@@ -23,6 +23,7 @@ from maxpool_ort.schema import (
 
 __all__ = [
     "is_declaration",
+    "is_helper",
     "make_cast",
     "make_constant",
     "make_copied_dims",
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 _DECLARATION = "declared by maxpool_ort"
+_HELPER = "put in by maxpool_ort"
+"""Doc strings that tell what is a conversion's own."""
 
 
 def make_maxpool_node(
@@ -208,7 +211,7 @@ def make_node_before_pyop(ours: NodeProto) -> NodeProto:
 def make_cast(x: str, y: str, element_type: int, opset: int, *, name: str) -> NodeProto:
     """A Cast node."""
     to = element_type if opset >= 6 else TensorProto.DataType.Name(element_type)
-    return helper.make_node("Cast", [x], [y], name=name, to=to)
+    return helper.make_node("Cast", [x], [y], name=name, doc_string=_HELPER, to=to)
 
 
 def make_quantize(x: str, y: str, dequantize: NodeProto, zero_point: str | None, *, name: str) -> NodeProto:
@@ -220,7 +223,7 @@ def make_quantize(x: str, y: str, dequantize: NodeProto, zero_point: str | None,
 
 def make_dequantize(x: str, y: str, like: NodeProto, zero_point: str | None, *, name: str) -> NodeProto:
     """A DequantizeLinear node like another one, but for its ends and, if it is given, its zero point."""
-    node = NodeProto(op_type="DequantizeLinear", name=name, input=[x, *like.input[1:]], output=[y])
+    node = helper.make_node("DequantizeLinear", [x, *like.input[1:]], [y], name=name, doc_string=_HELPER)
     node.attribute.extend(like.attribute)
     node.domain = like.domain
     if zero_point is not None:
@@ -230,7 +233,8 @@ def make_dequantize(x: str, y: str, like: NodeProto, zero_point: str | None, *, 
 
 def make_constant(y: str, value: NDArray[Any]) -> NodeProto:
     """A Constant node, named by its output."""
-    return helper.make_node("Constant", [], [y], name=y, value=numpy_helper.from_array(value, y))
+    value = numpy_helper.from_array(value, y)
+    return helper.make_node("Constant", [], [y], name=y, doc_string=_HELPER, value=value)
 
 
 def make_guard(x: str, y: str, rank: int, copied_dims: str, opset: int, *, name: str) -> NodeProto:
@@ -240,8 +244,8 @@ def make_guard(x: str, y: str, rank: int, copied_dims: str, opset: int, *, name:
     ``copied_dims`` is the output of a ``make_copied_dims`` node.
     """
     if opset < 5:  # Reshape-1 has its shape as an attribute
-        return helper.make_node("Reshape", [x], [y], name=name, shape=[0] * rank)
-    return helper.make_node("Reshape", [x, copied_dims], [y], name=name)
+        return helper.make_node("Reshape", [x], [y], name=name, doc_string=_HELPER, shape=[0] * rank)
+    return helper.make_node("Reshape", [x, copied_dims], [y], name=name, doc_string=_HELPER)
 
 
 def make_copied_dims(y: str, rank: int) -> NodeProto:
@@ -253,6 +257,11 @@ def make_copied_dims(y: str, rank: int) -> NodeProto:
 def make_declaration(name: str, element_type: int, dims: Sequence[int | str | None]) -> ValueInfoProto:
     """What a conversion says of a tensor, told by its doc string."""
     return helper.make_tensor_value_info(name, element_type, dims, doc_string=_DECLARATION)
+
+
+def is_helper(node: NodeProto) -> bool:
+    """Whether it is one of the nodes that a conversion puts around those of ours."""
+    return node.doc_string == _HELPER
 
 
 def is_declaration(value: ValueInfoProto) -> bool:

@@ -15,7 +15,7 @@ from maxpool_ort.graphs import (
     original_function,
     subgraphs,
 )
-from maxpool_ort.model import make_node_before_pyop
+from maxpool_ort.model import is_helper, make_node_before_pyop
 from maxpool_ort.repair import declare_again
 from maxpool_ort.rewrite import IMPORTED_VERSION, ZERO_POINT
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX
@@ -69,7 +69,7 @@ def _restore_call(node: NodeProto) -> None:
 def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
     """Put the standard nodes back; add to ``helpers`` the names of the nodes that stood around ours, and only those."""
     # A helper before a node of ours is named by the tensor that it makes, one behind it by the tensor that it takes.
-    named = [node for node in graph.node if node.name.startswith(HELPER_PREFIX) and node.input and node.output]
+    named = [node for node in graph.node if is_helper(node) and node.input and node.output]
     before = {node.name: node for node in named if node.name == node.output[0]}
     after = {node.name: node for node in named if node.name == node.input[0]}
     ends: dict[str, str] = {}
@@ -109,7 +109,7 @@ def _chain(name: str, after: Mapping[str, NodeProto], helpers: set[str]) -> list
 
 
 def _remove_nodes(graph: GraphProto, names: Collection[str]) -> None:
-    keep(graph.node, [node for node in graph.node if node.name not in names])
+    keep(graph.node, [node for node in graph.node if not (is_helper(node) and node.name in names)])
     for node in graph.node:
         for _, body in subgraphs(node):
             _remove_nodes(body, names)

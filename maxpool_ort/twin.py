@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, helper
 
 from maxpool_ort import wire
-from maxpool_ort.graphs import ONNX_DOMAINS, is_maxpool, subgraphs
+from maxpool_ort.graphs import ONNX_DOMAINS, is_maxpool, keep, subgraphs
 from maxpool_ort.schema import ATTRIBUTE_TYPES, NEWEST_VERSION, OP_TYPE, OP_TYPE_WITH_INDICES
 
 __all__ = ["TWIN", "make_twin", "newest_maxpool", "twin_function"]
@@ -21,12 +21,18 @@ _ROUNDING = ("AveragePool", "LpPool")
 """Other operators for which onnx may infer one output too many."""
 
 
-def make_twin(graph: GraphProto, *, is_inner: bool = False) -> None:
+def make_twin(graph: GraphProto, ir_version: int, *, is_inner: bool = False) -> None:
     """Turn a graph into its twin."""
     del graph.value_info[:]
     for value in (*graph.output, *(graph.input if is_inner else ())):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
+    for value in graph.input:
+        if value.type.HasField("sequence_type"):  # of what is in it, ONNX Runtime does not check the shape
+            value.type.sequence_type.elem_type.tensor_type.ClearField("shape")
+    if not is_inner and ir_version >= 4:  # a run may bring its own elements for an initializer that is an input too
+        fed = {value.name for value in graph.input}
+        keep(graph.initializer, [tensor for tensor in graph.initializer if tensor.name not in fed])
     _twin_nodes(graph.node)
 
 
@@ -39,10 +45,13 @@ def _twin_nodes(nodes: Sequence[NodeProto]) -> None:
             del node.output[:]
             node.output.extend(names)
             node.CopyFrom(wire.strip(node))
+            attributes = {attribute.name: attribute for attribute in node.attribute}
+            if attributes.get("auto_pad", AttributeProto()).s == b"VALID" and "ceil_mode" in attributes:
+                attributes["ceil_mode"].i = 0  # VALID has none, and onnx rounds up
         elif node.op_type in _ROUNDING and node.domain in ONNX_DOMAINS and any(map(_rounds_up, node.attribute)):
             node.domain = TWIN  # where there is no such operator: onnx infers nothing
         for _, body in subgraphs(node):
-            make_twin(body, is_inner=True)
+            make_twin(body, 0, is_inner=True)
 
 
 def _rounds_up(attribute: AttributeProto) -> bool:

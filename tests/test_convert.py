@@ -302,6 +302,22 @@ def test_names_with_our_prefix(x: str, y: str, pool: str, relu: str, dtype: str)
     assert mp.InferenceSession(model).run(None, {x: values})[0].tolist() == [[[3, 3]]]
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_nodes_that_look_like_helpers(behind: bool) -> None:
+    """A model's own node that is named just as a Cast or guard of ours would be is none."""
+    order = (
+        "P = MaxPool <kernel_shape = [2]> (X)  Y = Relu (P)"
+        if behind
+        else "P = Relu (X)  Y = MaxPool <kernel_shape = [2]> (P)"
+    )
+    model = parse_model(
+        f'<ir_version: 8, opset_import: ["": 13]> main (float[1, 1, L] X) => (float[1, 1, l] Y) {{ {order} }}'
+    )
+    model.graph.node[0].output[0] = model.graph.node[1].input[0] = "maxpool_ort/r"
+    model.graph.node[int(behind)].name = "maxpool_ort/r"
+    convert(model)
+
+
 def test_names() -> None:
     """Whatever names a model has: they stay, and new ones are none of them, in no scope."""
     model = parse_model(

@@ -97,6 +97,86 @@ def test_nothing_is_repaired_behind_a_node_that_stays_and_differs() -> None:
         plain.run(None, {"X": np.zeros((1, 1, 9), np.float32)})  # Z has 7 elements there
 
 
+# (id, model, feed, output: what onnx alone would take for proved, and is not)
+NO_PROOF = [
+    (
+        "VALID and ceil_mode, one size unknown",
+        """main (float[1, 2, 5, W] X) => (float[1, 2, 2, w] Y) {
+            Y = MaxPool <kernel_shape = [2, 2], strides = [2, 1], auto_pad = "VALID", ceil_mode = 1> (X) }""",
+        {"X": (1, 2, 5, 4)},
+    ),
+    (
+        "a window larger than X, one size unknown",
+        "main (float[1, 2, 4, W] X) => (float[1, 2, 0, w] Y) { Y = MaxPool <kernel_shape = [5, 1], strides = [2, 1]> (X) }",
+        {"X": (1, 2, 4, 4)},
+    ),
+    (
+        "an initializer that a run may replace",
+        """main (float[n] v, int64[3] s) => (float[a, b, c] Y) <int64[3] s = {1, 1, 9}> {
+            Z = Reshape (v, s)  Y = MaxPool <kernel_shape = [3]> (Z) }""",
+        {"v": (6,), "s": [1, 1, 6]},
+    ),
+    (
+        "what is in a sequence",
+        """main (seq(float[1, 2, 9]) S, int64 i) => (float[a, b, c] Y) {
+            Z = SequenceAt (S, i)  Y = MaxPool <kernel_shape = [3]> (Z) }""",
+        {"S": [np.zeros((1, 2, 5), np.float32)], "i": 0},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "feed"), [row[1:] for row in NO_PROOF], ids=[row[0] for row in NO_PROOF])
+def test_no_proof(text: str, feed: dict) -> None:
+    """What a run need not hold to is not taken for proved: a guard stands, and what is declared stays."""
+    model = parse_model(f'<ir_version: 8, opset_import: ["": 15]> {text}')
+    done = convert(model)
+    assert ([node.is_guarded for node in done.converted], done.repaired) == ([True], ())
+    given = {
+        name: np.zeros(value, np.float32) if isinstance(value, tuple) else value if name == "S" else np.array(value)
+        for name, value in feed.items()
+    }
+    (theirs,) = mp.InferenceSession(model).run(None, given)
+    assert 1 in theirs.shape
+
+
+def test_a_proof_in_two_steps() -> None:
+    """What the second of two conversions takes for proved holds behind what the first converted."""
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["": 15]> main (float[1, 2, 5] X) => (float[1, 2, w] Y) {
+            [a] Z = MaxPool <kernel_shape = [2], strides = [2], auto_pad = "VALID", ceil_mode = 1> (X)
+            [b] Y = MaxPool <kernel_shape = [2]> (Z) }
+    """)
+    two = mp.convert_model(mp.convert_model(model, select=["a"]).model)
+    assert [(node.input_dims, node.is_guarded) for node in two.converted] == [((1, 2, 2), False)]
+    assert mp.restore_model(two.model) == model
+
+
+def test_a_branch_that_never_runs() -> None:
+    """A node that cannot run is an error where it runs in any case, and has a guard in a branch that may never be taken."""
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["": 15]> main (bool go, float[1, 1, 4] X) => (float[a, b, c] Y) {
+            Y = If (go) <then_branch = t () => (float[a, b, d] p) { [wide] p = MaxPool <kernel_shape = [9]> (X) },
+                         else_branch = e () => (float[a, b, d2] q) { q = MaxPool <kernel_shape = [2]> (X) }> }
+    """)
+    assert [node.is_guarded for node in convert(model).converted] == [True, False]
+    session = mp.InferenceSession(model)
+    x = np.zeros((1, 1, 4), np.float32)
+    assert session.run(None, {"go": np.array(False), "X": x})[0].shape == (1, 1, 3)
+    with pytest.raises(mp.InvalidShapeError, match="MaxPool 'wide': output size of spatial axis D1 must be >= 0"):
+        session.run(None, {"go": np.array(True), "X": x})
+
+
+def test_negative_sizes_are_unknown_ones() -> None:
+    """Some exporters declare unknown sizes as -1, and ONNX Runtime takes them so."""
+    model = parse_model(
+        '<ir_version: 8, opset_import: ["": 15]> main (float[N, 2, L] X) => (float[N, 2, l] Y) { Y = MaxPool <kernel_shape = [2]> (X) }'
+    )
+    for number in (0, 2):
+        model.graph.input[0].type.tensor_type.shape.dim[number].dim_value = -1
+    assert convert(model).converted[0].input_dims == (None, 2, None)
+    assert mp.InferenceSession(model).run(None, {"X": np.zeros((3, 2, 5), np.float32)})[0].shape == (3, 2, 4)
+
+
 def test_a_scan_proves_nothing() -> None:
     """onnx takes for constant what a Scan carries along, so that no size of such a model is taken for proved."""
     model = parse_model("""
