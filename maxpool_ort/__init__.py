@@ -14,10 +14,12 @@ from maxpool_ort.errors import (
     InvalidModelError,
     InvalidShapeError,
     MaxPoolError,
+    MemoryLimitError,
     UnsupportedTypeError,
 )
 from maxpool_ort.geometry import AutoPad, Axis, Geometry
 from maxpool_ort.kernel import get_num_threads, set_num_threads
+from maxpool_ort.limits import get_memory_limit, set_memory_limit
 from maxpool_ort.model import make_maxpool_model, make_maxpool_node
 from maxpool_ort.op import Call, failure_of, record_calls, register
 from maxpool_ort.repair import RepairedShape
@@ -31,12 +33,13 @@ __all__ = [  # noqa: RUF022 (grouped by what they are for)
     "max_pool", "MaxPoolAttributes", "AutoPad", "Axis", "Geometry",
     # in sessions
     "InferenceSession", "register", "failure_of", "record_calls", "Call",
-    # threads
-    "set_num_threads", "get_num_threads",
+    # threads and memory
+    "set_num_threads", "get_num_threads", "set_memory_limit", "get_memory_limit",
     # on models
     "make_maxpool_node", "make_maxpool_model",
     "convert_model", "convert_file", "restore_model", "restore_file", "Conversion", "ConvertedNode", "SkippedNode",
     "RepairedShape",
     # errors
-    "MaxPoolError", "InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "UnsupportedTypeError",
+    "MaxPoolError", "InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "MemoryLimitError",
+    "UnsupportedTypeError",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxpool_ort.errors import UnsupportedTypeError
 from maxpool_ort.geometry import AutoPad
 from maxpool_ort.kernel import pooling
+from maxpool_ort.limits import check_memory
 from maxpool_ort.schema import MaxPoolAttributes
 
 __all__ = ["DTYPES", "max_pool"]
@@ -84,6 +85,8 @@ def max_pool(
         If an attribute is not what the operator's page allows.
     InvalidShapeError
         If the rank of X is not r + 2, or an output size would be negative.
+    MemoryLimitError
+        If the outputs would take more than ``set_memory_limit`` allows.
     UnsupportedTypeError
         If X has another dtype.
 
@@ -110,5 +113,6 @@ def max_pool(
         strides=strides,
     )
     geometry = attributes.geometry(x.shape)
+    check_memory((*x.shape[:2], *geometry.output_spatial_shape), x.itemsize, with_indices=bool(return_indices))
     y, indices = pooling(geometry, x.shape, attributes.storage_order, with_indices=bool(return_indices))(x)
     return y if indices is None else (y, indices)

@@ -1,6 +1,13 @@
 """MaxPoolError and its leaves: everything this package raises on purpose."""
 
-__all__ = ["InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "MaxPoolError", "UnsupportedTypeError"]
+__all__ = [
+    "InvalidAttributeError",
+    "InvalidModelError",
+    "InvalidShapeError",
+    "MaxPoolError",
+    "MemoryLimitError",
+    "UnsupportedTypeError",
+]
 
 
 class MaxPoolError(ValueError):
@@ -17,6 +24,10 @@ class InvalidShapeError(MaxPoolError):
 
 class UnsupportedTypeError(MaxPoolError, TypeError):
     """A dtype or an element type that the operator does not run; a TypeError too."""
+
+
+class MemoryLimitError(MaxPoolError, MemoryError):
+    """Outputs that would take more memory than they may; a MemoryError too."""
 
 
 class InvalidModelError(MaxPoolError):

@@ -33,6 +33,7 @@ from maxpool_ort import wire
 from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.interrupts import Deferred, enter_body, leave_body
 from maxpool_ort.kernel import Pooling
+from maxpool_ort.limits import check_memory, get_memory_limit
 from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
 __all__ = ["Call", "define", "failure_of", "hand_over", "raising_failures", "record_calls", "register"]
@@ -89,7 +90,7 @@ class _Output(np.ndarray[Any, Any]):
 
 def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[Array, Array | None]:
     start = perf_counter()
-    decoded, pooling = _prepared(attributes, x.shape, with_indices=with_indices)
+    decoded, pooling = _prepared(attributes, x.shape, x.itemsize, get_memory_limit(), with_indices=with_indices)
     y, indices = pooling(x)
     if _recorders:
         call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start)
@@ -99,8 +100,11 @@ def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[A
 
 
 @lru_cache(maxsize=1024)
-def _prepared(attributes: str, shape: tuple[int, ...], *, with_indices: bool) -> tuple[MaxPoolAttributes, Pooling]:
+def _prepared(
+    attributes: str, shape: tuple[int, ...], itemsize: int, _limit: int, *, with_indices: bool
+) -> tuple[MaxPoolAttributes, Pooling]:
     decoded = wire.decode(attributes)
+    check_memory(decoded.output_shape(shape), itemsize, with_indices=with_indices)
     return decoded, Pooling(decoded.geometry(shape), shape, decoded.storage_order, with_indices=with_indices)
 
 
