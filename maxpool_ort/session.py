@@ -1,7 +1,7 @@
 """InferenceSession: ONNX Runtime's, with every MaxPool of its model running our operator."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 import logging
 import os
 from pathlib import Path
@@ -19,6 +19,19 @@ __all__ = ["InferenceSession", "finding_external_files"]
 
 _EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 """Config entry of ONNX Runtime: where a model that is given as bytes has its external data."""
+
+_CONFIG_ENTRIES = [
+    *(f"session.{name}" for name in (
+        "disable_cpu_ep_fallback", "disable_double_qdq_remover", "disable_prepacking", "disable_qdq_constant_folding",
+        "disable_quant_qdq", "dynamic_block_base", "enable_quant_qdq_cleanup", "force_spinning_stop",
+        "inter_op.allow_spinning", "intra_op.allow_spinning", "intra_op_thread_affinities", "qdqisint8allowed",
+        "set_denormal_as_zero", "strict_shape_type_inference", "use_device_allocator_for_initializers",
+        "use_env_allocators", "x64quantprecision",
+    )),
+    "optimization.disable_specified_optimizers",
+    "optimization.enable_gelu_approximation",
+]  # fmt: skip
+"""Those that a pickle keeps, if they are set."""
 
 _log = logging.getLogger("maxpool_ort")
 
@@ -46,6 +59,11 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         If the file cannot be read.
     MaxPoolError
         If this is no ONNX model, or one with an invalid MaxPool node.
+
+    Notes
+    -----
+    A session pickles, with its model, its providers, and the properties and common config entries of its
+    SessionOptions; not with what cannot be read back from these: other entries, and operators of others.
 
     Examples
     --------
@@ -79,9 +97,45 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         self.skipped = conversion.skipped
         for node in (node for node in conversion.skipped if not (node.is_ours or node.is_choice)):
             _log.warning("%s in %s does not run our operator: %s", node.node, node.where, node.reason)
+        self._path = path_or_bytes if isinstance(path_or_bytes, (str, os.PathLike)) else None
+        self._kwargs = kwargs
+        self._start(conversion.model, options, providers, provider_options)
+
+    def _start(
+        self,
+        model: ModelProto,
+        options: onnxruntime.SessionOptions,
+        providers: Sequence[Any] | None,
+        provider_options: Sequence[dict[Any, Any]] | None,
+    ) -> None:
         register(options)
-        with finding_external_files(conversion.model, path_or_bytes, options) as placed:
-            super().__init__(serialized(placed), options, providers, provider_options, **kwargs)
+        with finding_external_files(model, self._path, options) as placed:
+            super().__init__(serialized(placed), options, providers, provider_options, **self._kwargs)
+            if placed is not model and self._path is not None:  # what refers to files is as if it lay beside them
+                self._path = os.path.realpath(self._path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: the converted model, and what can be read back of the options."""
+        return {
+            "model": self._model_bytes,
+            "path": None if self._path is None else os.path.abspath(self._path),  # noqa: PTH100 (a link stays one)
+            "options": _readable(self.get_session_options()),
+            "providers": (self.get_providers(), list(self.get_provider_options().values())),
+            "kwargs": self._kwargs,
+            "nodes": (self.converted, self.skipped),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the session again."""
+        self._path, self._kwargs = state["path"], state["kwargs"]
+        self.converted, self.skipped = state["nodes"]
+        properties, entries = state["options"]
+        options = onnxruntime.SessionOptions()
+        for name, value in properties.items():
+            setattr(options, name, value)
+        for key, value in entries.items():
+            options.add_session_config_entry(key, value)
+        self._start(parse_model(state["model"], "the pickle"), options, *state["providers"])
 
     # All four take what the base class takes, and hand on RunOptions, by which a signal can stop them.
 
@@ -108,6 +162,16 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
 
 def _options(given: onnxruntime.RunOptions | None) -> onnxruntime.RunOptions:
     return onnxruntime.RunOptions() if given is None else given
+
+
+def _readable(options: onnxruntime.SessionOptions) -> tuple[dict[str, Any], dict[str, str]]:
+    """Properties, and those of the config entries above that are set: others cannot be enumerated."""
+    names = [name for name in dir(options) if not name.startswith("_") and not callable(getattr(options, name))]
+    entries = {}
+    for key in _CONFIG_ENTRIES:
+        with suppress(RuntimeError):  # it is not set
+            entries[key] = options.get_session_config_entry(key)
+    return {name: getattr(options, name) for name in names}, entries
 
 
 @contextmanager
