@@ -101,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         outcome: commands.Outcome = options.command(options)
-        print(json.dumps(outcome.result, indent=2, ensure_ascii=False) if options.json else outcome.text)
+        # A name that is not UTF-8 comes as bytes from a model.
+        print(json.dumps(outcome.result, indent=2, ensure_ascii=False, default=repr) if options.json else outcome.text)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130

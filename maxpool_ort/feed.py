@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 import os
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, load_tensor, numpy_helper
 
 from maxpool_ort.errors import InvalidModelError, MaxPoolError
 from maxpool_ort.files import write_whole
+from maxpool_ort.limits import get_memory_limit
 
 __all__ = [
     "Feed", "check_destination", "check_feed", "count_right", "find_feed", "find_sample", "load_arrays", "random_feed",
@@ -222,6 +224,8 @@ def random_feed(inputs: Sequence[_Input], seed: int) -> dict[str, Array]:
     for each in inputs:
         dtype = dtype_of(each)
         shape = [s if isinstance(s, int) else 1 if i == 0 else _UNKNOWN_SIZE for i, s in enumerate(each.shape)]
+        if prod(shape) * 8 > get_memory_limit():  # random numbers have 8 bytes at first
+            raise MaxPoolError(f"input {each.name!r}: shape {tuple(shape)} is too large to make up data; give a file")
         if dtype.kind in "iu":
             low, high = (0, 255) if dtype.kind == "u" else (-128, 127)
             feed[each.name] = rng.integers(low, high, shape, endpoint=True).astype(dtype)

@@ -44,15 +44,18 @@ def parse_model(data: bytes, what: str) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise InvalidModelError(f"{what}: expected an ONNX model, got {_looks_like(data)}") from error
+        raise InvalidModelError(
+            f"{what}: expected an ONNX model, got {_looks_like(data)}; it is damaged, or nested too deeply, or no model"
+        ) from error
+    except UnicodeDecodeError as error:  # of protobuf in Python; others let it pass
+        raise InvalidModelError(f"{what}: holds a name that is not UTF-8: {error.object!r}") from error
     if not model.HasField("graph"):
-        raise InvalidModelError(f"{what}: expected an ONNX model, got {_looks_like(data)} without a graph")
+        got = f"{_looks_like(data)} without a graph" if data else "an empty file"
+        raise InvalidModelError(f"{what}: expected an ONNX model, got {got}")
     return model
 
 
 def _looks_like(data: bytes) -> str:
-    if not data:
-        return "no data at all"
     if data[4:8] == b"ORTM":
         return "a model in ORT format, which cannot be converted; use the ONNX model it was made from"
     return f"{len(data)} bytes that start with {data[:16]!r}"
@@ -171,9 +174,12 @@ def external_files(model: ModelProto, path: str | os.PathLike[str]) -> dict[str,
     files: dict[str, Path] = {}
     for tensor, entry in external_tensors(model):
         location = entry.value
-        file = folder / location  # an absolute location stays one
-        real = file.resolve()
         where = f"{os.fspath(path)}: tensor {tensor.name!r} is kept in {location!r}"
+        try:
+            file = folder / location  # an absolute location stays one
+            real = file.resolve()
+        except (TypeError, ValueError) as error:  # no text, or none that can be a path
+            raise InvalidModelError(f"{where}, which is no path") from error
         if Path(location).is_absolute() or not any(real.is_relative_to(each) for each in within):
             raise InvalidModelError(f"{where}, outside of the model's folder, {folder}; put the file beside the model")
         if not real.is_file():

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorShapeProto, helper
 from onnx.external_data_helper import uses_external_data
 
-from maxpool_ort.errors import InvalidModelError
+from maxpool_ort.errors import InvalidModelError, InvalidShapeError, MaxPoolError
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, OP_TYPE
 
 __all__ = [
@@ -67,7 +67,9 @@ def refusing_other_encodings(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
+            if isinstance(error, MaxPoolError) and not isinstance(error, InvalidShapeError):
+                raise
             models = [each for each in (*args, *kwargs.values()) if isinstance(each, ModelProto)]
             name = next(chain.from_iterable(map(_names_as_bytes, models)), None)
             if name is None:
@@ -125,8 +127,10 @@ def plain_shape(shape: TensorShapeProto) -> Dims:
 def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
     """Bodies of control flow, with the attribute that holds each."""
     for attribute in node.attribute:
-        graphs = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
-        yield from ((attribute.name, graph) for graph in graphs)
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.name, attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from ((attribute.name, graph) for graph in attribute.graphs)
 
 
 def without_large_initializers(graph: GraphProto) -> GraphProto:

@@ -5,6 +5,7 @@ onnx infers twice: from the model, for what is known, and from its twin, for wha
 A function's body is looked at as each of its calls sees it, with the call's attributes and types put in.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -21,6 +22,7 @@ from onnx import (
     defs,
     helper,
 )
+from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError, infer_shapes
 
 from maxpool_ort.errors import InvalidModelError
@@ -41,10 +43,13 @@ from maxpool_ort.graphs import (
     without_large_initializers,
 )
 from maxpool_ort.runtime_types import ask_runtime
-from maxpool_ort.twin import TWIN, make_twin, newest_maxpool, twin_function
+from maxpool_ort.twin import TWIN, defuse, defuse_nodes, make_opaque, make_twin, twin_function, twin_operators
 
 __all__ = ["Body", "Site", "analyse", "unused_functions"]
 
+_MOST_DEPTH = 100
+"""Of functions that call functions: beyond, onnx refuses the model."""
+_MOST_CALLS = 10_000
 _UNKNOWN = TensorType(TensorProto.UNDEFINED, None)
 
 
@@ -120,8 +125,10 @@ class _Analysis:
     def __init__(self, model: ModelProto) -> None:
         self.model = model
         self.functions = {function_key(function): function for function in model.functions}
-        self.holding = _holding_maxpool(self.functions)
-        self.twins = [twin_function(function) for function in model.functions] + newest_maxpool()
+        if len(self.functions) < len(model.functions):
+            raise InvalidModelError("each model-local function must be defined once, got one that is defined twice")
+        self.calls = _Calls(self.functions)
+        self.operators = twin_operators()
         nodes = (node for part in (model.graph, *model.functions) for node in all_nodes(part))
         self.is_provable = all(node.op_type != "Scan" for node in nodes)  # onnx takes what a Scan carries for constant
         self.bodies: dict[object, Body] = {}
@@ -138,7 +145,7 @@ class _Analysis:
             for site in body.sites
             if site.node.input and not site.types.get(site.node.input[0], _UNKNOWN).element_type
         }
-        self.asked = ask_runtime(model, sorted(unknown & made)) if unknown & made else {}
+        self.asked = ask_runtime(model, unknown & made) if unknown & made else {}
         if self.asked:
             body = Body(model.graph, body.where, body.opset)
             self.fill(body, model.opset_import, {})
@@ -171,12 +178,19 @@ class _Analysis:
 
     def fill(self, body: Body, imports: Iterable[OperatorSetIdProto], given: Mapping[str, TensorType]) -> None:
         """Find out about a body; ``given`` is what its call gives it."""
-        known = self.infer(body, imports, {name: (t.element_type, t.dims) for name, t in given.items()})
-        proved = self.infer(
-            body, imports, {name: (t.element_type, t.proved) for name, t in given.items()}, is_twin=True
-        )
+        known: GraphProto | None = body.graph
+        proved = None
+        if self.calls.are_few(body.graph) and any(map(self.is_site, all_nodes(body.graph))):
+            known = self.infer(body, imports, {name: (t.element_type, t.dims) for name, t in given.items()})
+            proved = self.infer(
+                body, imports, {name: (t.element_type, t.proved) for name, t in given.items()}, is_twin=True
+            )
         symbols = set(_symbols(body.graph)) | {dim for t in given.values() for dim in t.dims or ()}
-        self.visit(body, (), (body.graph, known, proved), {}, symbols, body.where)
+        self.visit(body, (), (body.graph, known, proved), ChainMap(dict(given)), symbols, body.where)
+
+    def is_site(self, node: NodeProto) -> bool:
+        """Whether a node is a MaxPool, or calls a function that holds one."""
+        return is_maxpool(node) or called_function(node) in self.calls.holding
 
     def infer(
         self,
@@ -190,45 +204,51 @@ class _Analysis:
         if is_twin and not self.is_provable:
             return None
         graph = without_large_initializers(body.graph)
+        functions = [_copied(self.functions[key]) for key in self.calls.reached(body.graph)]
+        defuse(graph)
+        for function in functions:
+            defuse_nodes(function.node)
         for name, (element_type, dims) in given.items():
             graph.input.append(
                 helper.make_tensor_value_info(name, element_type, dims) if element_type else ValueInfoProto(name=name)
             )
         if is_twin:
             make_twin(graph, self.model.ir_version)
+            functions = list(map(twin_function, functions))
         elif body.function is None:
             graph.value_info.extend(helper.make_tensor_value_info(*asked, None) for asked in self.asked.items())
         model = ModelProto(ir_version=self.model.ir_version, opset_import=imports, graph=graph)
         model.opset_import.append(helper.make_opsetid(TWIN, 1))
-        model.functions.extend(self.twins if is_twin else self.model.functions)
-        try:
-            return infer_shapes(model).graph
-        except (InferenceError, ValueError, RuntimeError):  # a contradiction: what is declared must do
-            return None if is_twin else graph
+        model.functions.extend([*functions, *self.operators])
+        inferred = _inferred(model)
+        return graph if inferred is None and not is_twin else inferred
 
     def visit(
         self,
         body: Body,
         path: GraphPath,
         graphs: tuple[GraphProto, GraphProto | None, GraphProto | None],
-        outer: Mapping[str, TensorType],
+        outer: ChainMap[str, TensorType],
         symbols: set[int | str | None],
         where: str,
     ) -> None:
         """Note the types that a graph's nodes can see, and the sites in it and in the graphs inside it."""
         graph, *inferred = graphs
         known, proved = (tensor_types(each) if each is not None else {} for each in inferred)
-        types = {**outer, **{name: _merged(known.get(name), proved.get(name), symbols) for name in {**known, **proved}}}
+        types = outer.new_child(
+            {name: _merged(known.get(name), proved.get(name), symbols) for name in {**known, **proved}}
+        )
         body.types[path] = types
         for index, node in enumerate(graph.node):
+            if is_maxpool(node):
+                body.sites.append(Site(path, index, node, where, types))
+                continue
             twins = [list(subgraphs(each.node[index])) if each is not None else None for each in inferred]
             for number, (name, inner) in enumerate(subgraphs(node)):
                 both = [twin[number][1] if twin is not None else None for twin in twins]
                 place = f"{where}, {name} of {node.op_type} {node.name!r}"
                 self.visit(body, (*path, (index, number)), (inner, both[0], both[1]), types, symbols, place)
-            if is_maxpool(node):
-                body.sites.append(Site(path, index, node, where, types))
-            elif called_function(node) in self.holding:
+            if called_function(node) in self.calls.holding:
                 callee = self.call(node, types, where)
                 body.sites.append(Site(path, index, node, where, types, callee))
 
@@ -275,21 +295,79 @@ def _symbols(graph: GraphProto) -> Iterator[int | str | None]:
             yield from _symbols(body)
 
 
-def _holding_maxpool(functions: Mapping[FunctionKey, FunctionProto]) -> set[FunctionKey]:
-    """The functions that hold a MaxPool, or call one that does."""
-    calls = {
-        key: {called_function(node) for node in all_nodes(function)} & functions.keys()
-        for key, function in functions.items()
-    }
-    holding: set[FunctionKey] = set()
+class _Calls:
+    """Which functions call which, and which hold a MaxPool or call one that does."""
+
+    def __init__(self, functions: Mapping[FunctionKey, FunctionProto]) -> None:
+        self.callees = {
+            key: [callee for node in all_nodes(function) if (callee := called_function(node)) in functions]
+            for key, function in functions.items()
+        }
+        self.holding: set[FunctionKey] = set()
+        self.counts: dict[FunctionKey, int] = {}
+        """How many calls a call leads to, itself among them."""
+        depths: dict[FunctionKey, int] = {}
+        try:
+            for key in TopologicalSorter(self.callees).static_order():  # callees first
+                callees = self.callees[key]
+                if not self.holding.isdisjoint(callees) or any(map(is_maxpool, all_nodes(functions[key]))):
+                    self.holding.add(key)
+                self.counts[key] = 1 + sum(self.counts[callee] for callee in callees)
+                depths[key] = 1 + max((depths[callee] for callee in callees), default=0)
+        except CycleError as error:
+            names = " -> ".join(repr(name) for _, name, _ in reversed(error.args[1]))
+            raise InvalidModelError(f"model-local functions must not call themselves, got {names}") from error
+        deepest = max(depths.values(), default=0)
+        if deepest > _MOST_DEPTH:
+            raise InvalidModelError(f"model-local functions may call each other {_MOST_DEPTH} deep, got {deepest}")
+
+    def reached(self, graph: GraphProto) -> set[FunctionKey]:
+        """The functions that a graph calls, be it through others."""
+        reached = {called_function(node) for node in all_nodes(graph)} & self.callees.keys()
+        reaching = list(reached)
+        while reaching:
+            new = set(self.callees[reaching.pop()]) - reached
+            reached |= new
+            reaching += new
+        return reached
+
+    def are_few(self, graph: GraphProto) -> bool:
+        """Whether onnx, which follows each single call, can infer a graph's types in bounded time."""
+        return sum(self.counts.get(called_function(node), 0) for node in all_nodes(graph)) <= _MOST_CALLS
+
+
+def _inferred(model: ModelProto) -> GraphProto | None:
+    """What onnx infers; None where it fails.
+
+    It ends the process at a Slice of a negative size, which it infers where a window is larger than X. So it infers
+    without Slices first, if there are any.
+    """
     try:
-        for key in TopologicalSorter(calls).static_order():  # callees first
-            if calls[key] & holding or any(map(is_maxpool, all_nodes(functions[key]))):
-                holding.add(key)
-    except CycleError as error:
-        names = " -> ".join(repr(name) for _, name, _ in reversed(error.args[1]))
-        raise InvalidModelError(f"model-local functions must not call themselves, got {names}") from error
-    return holding
+        parts = (model.graph, *model.functions)
+        if any(node.op_type == "Slice" for part in parts for node in all_nodes(part)):
+            careful = ModelProto()
+            careful.CopyFrom(model)
+            for part in (careful.graph, *careful.functions):
+                make_opaque(part.node, "Slice")
+            inferred = infer_shapes(careful).graph
+            if _has_negative_size(inferred):
+                return inferred
+        return infer_shapes(model).graph
+    except (InferenceError, ValidationError, ValueError, RuntimeError, MemoryError):  # a contradiction, and others
+        return None
+
+
+def _has_negative_size(graph: GraphProto) -> bool:
+    values = (value.type.tensor_type for value in (*graph.value_info, *graph.output))
+    return any(dim.dim_value < 0 for tensor in values for dim in tensor.shape.dim) or any(
+        _has_negative_size(body) for node in graph.node for _, body in subgraphs(node)
+    )
+
+
+def _copied(function: FunctionProto) -> FunctionProto:
+    copy = FunctionProto()
+    copy.CopyFrom(function)
+    return copy
 
 
 def _bound(nodes: Iterable[NodeProto], attributes: Mapping[str, AttributeProto]) -> Iterator[NodeProto]:

@@ -1,12 +1,13 @@
 """What a model's MaxPool nodes are, their true shapes, and where ONNX Runtime's own operator gives something else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from onnx import ModelProto, NodeProto, TensorProto, defs
 
 from maxpool_ort import wire
-from maxpool_ort.errors import InvalidShapeError
+from maxpool_ort.errors import InvalidModelError, InvalidShapeError
 from maxpool_ort.geometry import AutoPad, Axis, output_size
 from maxpool_ort.graphs import (
     Dims,
@@ -31,6 +32,8 @@ _SAME = (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER)
 _ROW_BUFFER = 2045
 """Elements of a padded row up to which its vectorized kernels run (MLAS pooling.cpp)."""
 
+_MOST_WINDOWS = 1000
+"""At either end of an axis, and in the middle, that are looked at."""
 _LARGEST_SIZE_TRIED = 64
 """Sizes of an unknown axis that are looked at for windows of padding only; larger dilations are not in use."""
 
@@ -93,6 +96,10 @@ def _tensor(types: Mapping[str, TensorType], names: Sequence[str]) -> TensorType
 
 
 def _report(node: NodeProto, where: str, opset: int, x: TensorType | None, y: TensorType | None) -> NodeReport:
+    if not 0 < opset < 2**31:  # beyond, onnx cannot look it up
+        raise InvalidModelError(
+            f"{describe(node)}: the model must import a version of ONNX's operators, got {opset or 'none'}"
+        )
     ours = node.domain == DOMAIN
     dims = x.dims if x else None
     element_type = type_name(x.element_type) if x else _UNKNOWN
@@ -105,11 +112,11 @@ def _report(node: NodeProto, where: str, opset: int, x: TensorType | None, y: Te
             true_dims = None if dims is None else attributes.output_dims(dims)
         except InvalidShapeError as error:
             raise InvalidShapeError(f"{describe(node)}: {error}") from error
-        reasons = tuple(differences(attributes, element_type, dims, with_indices=with_indices, opset=opset or 1))
+        reasons = tuple(differences(attributes, element_type, dims, with_indices=with_indices, opset=opset))
     return NodeReport(
         node=describe(node),
         where=where,
-        version=defs.get_schema(OP_TYPE, opset or 1).since_version,
+        version=defs.get_schema(OP_TYPE, opset).since_version,
         opset=opset,
         attributes=attributes,
         element_type=element_type,
@@ -302,9 +309,16 @@ def _truncated(dividend: int, divisor: int) -> int:
 
 
 def _windows(axis: Axis) -> list[range]:
-    """The input positions that each output sees; ranges are equal where they hold the same numbers."""
+    """The input positions that each output sees; ranges are equal where they hold the same numbers.
+
+    Of very many outputs only the first, the last and some in the middle: in between, windows are full and alike.
+    """
+    outputs: Iterable[int] = range(axis.output)
+    if axis.output > 3 * _MOST_WINDOWS:
+        starts = (0, axis.output // 2, axis.output - _MOST_WINDOWS)
+        outputs = chain.from_iterable(range(start, start + _MOST_WINDOWS) for start in starts)
     windows = []
-    for start in range(-axis.pad_begin, axis.output * axis.stride - axis.pad_begin, axis.stride):
+    for start in (output * axis.stride - axis.pad_begin for output in outputs):
         first = max(0, -(start // axis.dilation))
         last = min(axis.kernel - 1, (axis.input - 1 - start) // axis.dilation)
         windows.append(range(start + first * axis.dilation, start + last * axis.dilation + 1, axis.dilation))

@@ -9,6 +9,7 @@ What is worked around here was read in ``pyop/pyfunc.cc`` and ``_ocos.py`` of mi
   the array itself there, and it is copied at once.
 * Only the item size of what comes back is checked. The kernel's arrays are C-contiguous and of the declared dtypes.
 * An op type has one number of outputs and, for each registration, one dtype: two op types, four dtypes each.
+* Importing it chooses, for all processes that are started from then on, protobuf's slow implementation in Python.
 * Registering an op twice breaks all later sessions. What is registered is looked up in the library itself, which
   outlives a reload of this module.
 """
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 import logging
+import os
 import re
 import threading
 from time import perf_counter
@@ -27,7 +29,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 import onnxruntime
-from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op
 
 from maxpool_ort import wire
 from maxpool_ort.errors import MaxPoolError
@@ -35,6 +36,15 @@ from maxpool_ort.interrupts import Deferred, enter_body, leave_body
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.limits import check_memory, get_memory_limit
 from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
+
+_PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+_before = os.environ.get(_PROTOBUF)
+from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op  # noqa: E402 (it sets what is put back here)
+
+if _before is None:
+    os.environ.pop(_PROTOBUF, None)
+else:
+    os.environ[_PROTOBUF] = _before
 
 __all__ = ["Call", "define", "failure_of", "hand_over", "raising_failures", "record_calls", "register"]
 

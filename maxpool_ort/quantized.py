@@ -40,6 +40,7 @@ def find_folds(graph: GraphProto, types: Mapping[str, TensorType]) -> dict[int, 
     """The MaxPool nodes of a graph that can take integers instead, by their indices."""
     makers = {name: node for node in graph.node for name in node.output if name}
     users = _users(graph)
+    captured = _captured(graph)
     constants = _constants(graph)
     folds = {}
     for index, node in enumerate(graph.node):
@@ -49,9 +50,14 @@ def find_folds(graph: GraphProto, types: Mapping[str, TensorType]) -> dict[int, 
         if before is None or not after or not _is(before, "DequantizeLinear"):
             continue
         x = types.get(before.input[0])
-        if x is not None and all(
-            user is not None and user.input[0] == node.output[0] and _are_inverse(before, user, x, constants)
-            for user in after
+        ends = {*before.output, *(name for user in after if user is not None for name in user.output)}
+        if (
+            x is not None
+            and not ends & captured
+            and all(
+                user is not None and user.input[0] == node.output[0] and _are_inverse(before, user, x, constants)
+                for user in after
+            )
         ):
             folds[index] = _fold(before, x.element_type, makers.get(before.input[0]), constants)
     return folds
@@ -71,19 +77,24 @@ def _fold(
     return Fold(dequantize, element_type, None)
 
 
+def _captured(graph: GraphProto) -> set[str]:
+    """What the graphs inside take, among it all that is around them.
+
+    ONNX Runtime (1.32) ends the process where it takes out a pair of which a graph inside takes the end.
+    """
+    bodies = [body for node in graph.node for _, body in subgraphs(node)]
+    names = {name for body in bodies for inner in all_nodes(body) for name in inner.input}
+    return names | {output.name for body in bodies for output in body.output}
+
+
 def _users(graph: GraphProto) -> dict[str, list[NodeProto | None]]:
-    """For each tensor the nodes that take it, None for the graph's outputs and for the graphs inside."""
+    """For each tensor the nodes that take it, and None if it is an output of the graph or taken by a graph inside."""
     users: dict[str, list[NodeProto | None]] = {}
     for node in graph.node:
         for name in node.input:
             users.setdefault(name, []).append(node)
-        for _, body in subgraphs(node):
-            for name in (name for inner in all_nodes(body) for name in inner.input):
-                users.setdefault(name, []).append(None)
-            for output in body.output:
-                users.setdefault(output.name, []).append(None)
-    for output in graph.output:
-        users.setdefault(output.name, []).append(None)
+    for name in {output.name for output in graph.output} | _captured(graph):
+        users.setdefault(name, []).append(None)
     return users
 
 
@@ -141,7 +152,7 @@ def _parameters(node: NodeProto, constants: Mapping[str, TensorProto]) -> _Param
         return None
     try:
         scale, *zero_points = [numpy_helper.to_array(constants[name]) for name in names]
-    except (TypeError, ValueError):  # a damaged tensor: ONNX Runtime will say so
+    except (KeyError, TypeError, ValueError):  # a damaged tensor: ONNX Runtime will say so
         return None
     zero_point = zero_points[0] if zero_points else np.zeros(scale.shape, np.uint8)
     if scale.ndim > 1 or zero_point.size != scale.size or not scale.size:

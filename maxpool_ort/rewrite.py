@@ -7,8 +7,9 @@ ours; the function itself stays.
 """
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from onnx import (
@@ -128,6 +129,8 @@ class _BodyRewriter:
         for training in parent.model.training_info:
             names += [*all_names(training.initialization), *all_names(training.algorithm)]
         self.taken = set(names)
+        self.numbers: defaultdict[str, int] = defaultdict(int)
+        """How many names were tried for each hint."""
         self.copied_dims: dict[int, str] = {}
         """For each rank that a guard was needed for, the tensor that says which dimensions it copies: all."""
         self.sites = {(site.path, site.index): site for site in body.sites}
@@ -144,10 +147,9 @@ class _BodyRewriter:
     def fresh(self, hint: str) -> str:
         """A name that nothing in the body has yet, nor with what belongs to it."""
         name = f"{HELPER_PREFIX}{hint}"
-        number = 1
-        while {name, name + ZERO_POINT} & self.taken:
-            number += 1
-            name = f"{HELPER_PREFIX}{hint}/{number}"
+        while name in self.taken or name + ZERO_POINT in self.taken:
+            self.numbers[hint] += 1
+            name = f"{HELPER_PREFIX}{hint}/{self.numbers[hint] + 1}"
         self.taken |= {name, name + ZERO_POINT}
         return name
 
@@ -158,18 +160,18 @@ class _BodyRewriter:
             for index in range(len(graph.node))
             if (key := (id(self.body), path, index)) in self.parent.replacements
         }
-        inner_names: dict[str, str] = {}
+        scope = _Scope(graph, {value.name for value in (*graph.value_info, *graph.output)})
         nodes: list[NodeProto] = []
         for index, node in enumerate(graph.node):
             for number, (_, inner) in enumerate(subgraphs(node)):
                 self.visit(inner, (*path, (index, number)))
             site = self.sites.get((path, index))
             if index in replaced:
-                nodes += self.replace(node, graph, replaced[index], inner_names)
+                nodes += self.replace(node, scope, replaced[index])
             else:
                 nodes.append(self.call(node, site) if site and site.callee else node)
         self.has_changed |= bool(replaced)
-        keep(graph.node, _without_unused_casts(nodes, graph, inner_names))
+        keep(graph.node, _without_unused_casts(nodes, scope))
 
     def call(self, node: NodeProto, site: Site) -> NodeProto:
         """The call of a function's copy, if there is one, in the place of a call of the function."""
@@ -188,29 +190,16 @@ class _BodyRewriter:
         call.ClearField("overload")
         return call
 
-    def replace(
-        self, node: NodeProto, graph: GraphProto, replacement: Replacement, inner_names: dict[str, str]
-    ) -> list[NodeProto]:
+    def replace(self, node: NodeProto, scope: "_Scope", replacement: Replacement) -> list[NodeProto]:
         """A node of ours and what it needs around it; the tensors at both ends stay those of the MaxPool."""
         x = replacement.x
         ours = make_pyop_node(node, replacement.attributes)
         if x.dims is not None and not replacement.can_fail and self.body.function is None:
-            self.declare(graph, ours, x.element_type, replacement.attributes.output_dims(x.dims))
-        return self.surround(ours, replacement, inner_names)
+            scope.declare(ours, x.element_type, replacement.attributes.output_dims(x.dims))
+        return self.surround(ours, scope, replacement)
 
-    @staticmethod
-    def declare(graph: GraphProto, node: NodeProto, element_type: int, dims: Dims) -> None:
-        """Declare the outputs of a node where nothing else does.
-
-        ONNX Runtime infers nothing behind a custom operator, and without shapes fuses less: Add and Relu into Conv.
-        """
-        declared = {value.name for value in (*graph.value_info, *graph.output)}
-        for name, output_type in zip(node.output, (element_type, TensorProto.INT64), strict=False):
-            if name not in declared:
-                graph.value_info.append(make_declaration(name, output_type, dims))
-
-    def surround(self, ours: NodeProto, replacement: Replacement, inner_names: dict[str, str]) -> list[NodeProto]:
-        """What converts X and Y, and guards; ``inner_names`` are the converted tensors that there are in this graph.
+    def surround(self, ours: NodeProto, scope: "_Scope", replacement: Replacement) -> list[NodeProto]:
+        """What converts X and Y, and guards.
 
         In a function each output goes through a Cast to its own type: ONNX Runtime infers a function's types before it
         puts the function in its place, where it drops such a Cast, and knows no type behind a custom operator.
@@ -218,6 +207,7 @@ class _BodyRewriter:
         before: list[NodeProto] = []
         after: list[NodeProto] = []
         inner_x = ours.input[0]
+        inner_names = scope.inner_names
         ends = self.ends(replacement)
         inner_types = [ends.element_type if ends else replacement.x.element_type, TensorProto.INT64]
         if ends is not None:
@@ -253,6 +243,26 @@ class _BodyRewriter:
         if replacement.fold is not None:
             return _QuantizedEnds("quantize", replacement.fold.element_type, replacement.fold)
         return None if through is None else _CastEnds("cast", through, element_type, self.body.opset)
+
+
+@dataclass
+class _Scope:
+    """A graph that is being rewritten."""
+
+    graph: GraphProto
+    declared: set[str]
+    inner_names: dict[str, str] = field(default_factory=dict)
+    """For tensors that are there as another element type too, the name as that."""
+
+    def declare(self, node: NodeProto, element_type: int, dims: Dims) -> None:
+        """Declare the outputs of a node where nothing else does.
+
+        ONNX Runtime infers nothing behind a custom operator, and without shapes fuses less: Add and Relu into Conv.
+        """
+        for name, output_type in zip(node.output, (element_type, TensorProto.INT64), strict=False):
+            if name not in self.declared:
+                self.graph.value_info.append(make_declaration(name, output_type, dims))
+                self.declared.add(name)
 
 
 @dataclass(frozen=True)
@@ -311,28 +321,29 @@ class _QuantizedEnds(_Ends):
         return None if self.fold.shifted is None else inner_x + ZERO_POINT
 
 
-def _without_unused_casts(nodes: list[NodeProto], graph: GraphProto, inner_names: Mapping[str, str]) -> list[NodeProto]:
+def _without_unused_casts(nodes: list[NodeProto], scope: _Scope) -> list[NodeProto]:
     """Leave out the Casts back to tensors that only converted nodes take; these take what was cast.
 
     The node before such a Cast keeps the name of the tensor that is no more.
     """
-    used = {output.name for output in graph.output}
+    used = {output.name for output in scope.graph.output}
     for node in nodes:
         used.update(node.input)
         for _, body in subgraphs(node):
             used.update(name for inner in all_nodes(body) for name in inner.input)
             used.update(output.name for output in body.output)
-    unused = {inner: name for name, inner in inner_names.items() if name not in used}
+    unused = {inner: name for name, inner in scope.inner_names.items() if name not in used}
     kept: list[NodeProto] = []
+    makers: dict[str, NodeProto] = {}
     for node in nodes:
         if node.op_type == "Cast" and node.name in unused and node.input[0] == node.name:
-            makers = {each.output[0]: each for each in kept if each.output}
             maker = makers[node.name]
             while maker.domain != DOMAIN:  # a guard, in a function a Cast too
                 maker = makers[maker.input[0]]
             maker.attribute.append(helper.make_attribute(wire.Y, unused[node.name]))
         else:
             kept.append(node)
+            makers.update((name, node) for name in node.output[:1])
     return kept
 
 

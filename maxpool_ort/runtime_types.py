@@ -6,6 +6,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 import onnxruntime
 
 from maxpool_ort.graphs import without_large_initializers
+from maxpool_ort.twin import defuse
 
 __all__ = ["ask_runtime"]
 
@@ -24,14 +25,13 @@ def ask_runtime(model: ModelProto, names: Collection[str]) -> dict[str, int]:
 
     It is given the model without large and external initializers, which become inputs: nothing is read, nothing is run.
     """
+    graph = without_large_initializers(model.graph)
+    defuse(graph)  # it ends the process at the same nodes
+    del graph.output[:]
+    graph.output.extend(ValueInfoProto(name=name) for name in sorted(names))
     asked = ModelProto(
-        ir_version=model.ir_version,
-        opset_import=model.opset_import,
-        functions=model.functions,
-        graph=without_large_initializers(model.graph),
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph
     )
-    del asked.graph.output[:]
-    asked.graph.output.extend(ValueInfoProto(name=name) for name in names)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

@@ -7,16 +7,18 @@ them, are those of version 22; and it holds no other pools that are rounded up.
 
 from collections.abc import Sequence
 
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, helper
 
 from maxpool_ort import wire
 from maxpool_ort.graphs import ONNX_DOMAINS, is_maxpool, keep, subgraphs
 from maxpool_ort.schema import ATTRIBUTE_TYPES, NEWEST_VERSION, OP_TYPE, OP_TYPE_WITH_INDICES
 
-__all__ = ["TWIN", "make_twin", "newest_maxpool", "twin_function"]
+__all__ = ["TWIN", "defuse", "defuse_nodes", "make_opaque", "make_twin", "twin_function", "twin_operators"]
 
 TWIN = "maxpool_ort.twin"
 """Domain of the twin's own operators."""
+_OPAQUE = "Opaque"
+"""Of the type of its input, and of a shape that nobody knows."""
 _ROUNDING = ("AveragePool", "LpPool")
 """Other operators for which onnx may infer one output too many."""
 
@@ -49,9 +51,24 @@ def _twin_nodes(nodes: Sequence[NodeProto]) -> None:
             if attributes.get("auto_pad", AttributeProto()).s == b"VALID" and "ceil_mode" in attributes:
                 attributes["ceil_mode"].i = 0  # VALID has none, and onnx rounds up
         elif node.op_type in _ROUNDING and node.domain in ONNX_DOMAINS and any(map(_rounds_up, node.attribute)):
-            node.domain = TWIN  # where there is no such operator: onnx infers nothing
+            _hide(node)
         for _, body in subgraphs(node):
             make_twin(body, 0, is_inner=True)
+
+
+def make_opaque(nodes: Sequence[NodeProto], op_type: str) -> None:
+    """Let onnx infer only an element type for all nodes of a type."""
+    for node in nodes:
+        if node.op_type == op_type and node.domain in ONNX_DOMAINS:
+            _hide(node)
+        for _, body in subgraphs(node):
+            make_opaque(body.node, op_type)
+
+
+def _hide(node: NodeProto) -> None:
+    node.domain, node.op_type = TWIN, _OPAQUE
+    del node.attribute[:]
+    del node.input[1:]
 
 
 def _rounds_up(attribute: AttributeProto) -> bool:
@@ -60,23 +77,60 @@ def _rounds_up(attribute: AttributeProto) -> bool:
     )
 
 
-def twin_function(function: FunctionProto) -> FunctionProto:
-    """The twin of a function."""
-    twin = FunctionProto()
-    twin.CopyFrom(function)
+def twin_function(twin: FunctionProto) -> FunctionProto:
+    """Turn a function into its twin."""
     del twin.value_info[:]
     _twin_nodes(twin.node)
     twin.opset_import.append(helper.make_opsetid(TWIN, 1))
     return twin
 
 
-def newest_maxpool() -> list[FunctionProto]:
-    """MaxPool of the newest version, with and without Indices, as functions: these choose their own opset."""
-    functions = []
+def twin_operators() -> list[FunctionProto]:
+    """MaxPool of the newest version, with and without Indices, and Opaque: functions, which choose their own opset."""
+    imports = [helper.make_opsetid("", NEWEST_VERSION)]
+    nodes = [
+        helper.make_node("Cast", ["X"], ["shape"], to=TensorProto.INT64),
+        helper.make_node("Reshape", ["X", "shape"], ["Y"]),
+    ]
+    functions = [helper.make_function(TWIN, _OPAQUE, ["X"], ["Y"], nodes, imports)]
     for name, outputs in ((OP_TYPE, ["Y"]), (OP_TYPE_WITH_INDICES, ["Y", "Indices"])):
         node = helper.make_node(OP_TYPE, ["X"], outputs)
         for attribute, kind in ATTRIBUTE_TYPES.items():
             node.attribute.append(AttributeProto(name=attribute, ref_attr_name=attribute, type=kind))
-        imports = [helper.make_opsetid("", NEWEST_VERSION)]
         functions.append(helper.make_function(TWIN, name, ["X"], outputs, [node], imports, list(ATTRIBUTE_TYPES)))
     return functions
+
+
+def defuse(graph: GraphProto) -> None:
+    """Take out of a copy what ends the process in onnx's inference (1.23): it is as if nothing were known of it."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if dim.dim_value < 0:
+                dim.Clear()
+    defuse_nodes(graph.node)
+
+
+def defuse_nodes(nodes: Sequence[NodeProto]) -> None:
+    """The same for the nodes of a function."""
+    for node in nodes:
+        if (node.op_type, node.domain) in _FATAL or _is_fatal(node):
+            node.domain = TWIN  # where there is no such operator
+        for _, body in subgraphs(node):
+            defuse(body)
+
+
+_FATAL = {
+    *(("EyeLike", domain) for domain in ONNX_DOMAINS),
+    *(("RegexFullMatch", domain) for domain in ONNX_DOMAINS),
+    ("LabelEncoder", "ai.onnx.ml"),
+    ("TreeEnsemble", "ai.onnx.ml"),
+}
+"""Operators that it takes an input's type of, where there is none."""
+
+
+def _is_fatal(node: NodeProto) -> bool:
+    """Outputs that it counts wrongly, axes that it cuts off."""
+    integers: dict[str, int] = {a.name: a.i for a in node.attribute if a.type == AttributeProto.INT}
+    if node.op_type == "Split":
+        return integers.get("num_outputs", len(node.output)) != len(node.output)
+    return node.op_type == "LayerNormalization" and not -(2**31) <= integers.get("axis", -1) < 2**31

@@ -37,7 +37,7 @@ def ort_format() -> bytes:
 
 # (id, content of the file, text)
 NO_MODELS: list[tuple[str, Any, str]] = [
-    ("empty", b"", "bad.onnx: expected an ONNX model, got no data at all"),
+    ("empty", b"", "bad.onnx: expected an ONNX model, got an empty file"),
     (
         "text",
         b"# a README, not a model",
