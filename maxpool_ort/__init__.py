@@ -15,6 +15,7 @@ from maxpool_ort.errors import (
     InvalidShapeError,
     MaxPoolError,
     MemoryLimitError,
+    MissingDependencyError,
     UnsupportedTypeError,
 )
 from maxpool_ort.geometry import AutoPad, Axis, Geometry
@@ -41,5 +42,5 @@ __all__ = [  # noqa: RUF022 (grouped by what they are for)
     "RepairedShape",
     # errors
     "MaxPoolError", "InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "MemoryLimitError",
-    "UnsupportedTypeError",
+    "MissingDependencyError", "UnsupportedTypeError",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ __all__ = [
     "InvalidShapeError",
     "MaxPoolError",
     "MemoryLimitError",
+    "MissingDependencyError",
     "UnsupportedTypeError",
 ]
 
@@ -20,6 +21,10 @@ class InvalidAttributeError(MaxPoolError):
 
 class InvalidShapeError(MaxPoolError):
     """Attributes that are legal by themselves, and a shape of X that does not fit them."""
+
+
+class MissingDependencyError(MaxPoolError, ImportError):
+    """A package that only sessions need, and that is not installed; an ImportError too."""
 
 
 class UnsupportedTypeError(MaxPoolError, TypeError):

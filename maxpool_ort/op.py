@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 import onnxruntime
 
 from maxpool_ort import wire
-from maxpool_ort.errors import MaxPoolError
+from maxpool_ort.errors import MaxPoolError, MissingDependencyError
 from maxpool_ort.interrupts import Deferred, enter_body, leave_body
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.limits import check_memory, get_memory_limit
@@ -39,8 +39,12 @@ from maxpool_ort.schema import DOMAIN, HELPER_PREFIX, OP_TYPE, OP_TYPE_WITH_INDI
 
 _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 _before = os.environ.get(_PROTOBUF)
-from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op  # noqa: E402 (it sets what is put back here)
-
+try:
+    from onnxruntime_extensions import Opdef, PyOp, get_library_path, onnx_op  # it sets what is put back below
+except ImportError as error:
+    _missing: ImportError | None = error
+else:
+    _missing = None
 if _before is None:
     os.environ.pop(_PROTOBUF, None)
 else:
@@ -50,12 +54,13 @@ __all__ = ["Call", "define", "failure_of", "hand_over", "raising_failures", "rec
 
 Array = NDArray[Any]
 
-_ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
-    np.dtype(np.float32): PyOp.dt_float,
-    np.dtype(np.float64): PyOp.dt_double,
-    np.dtype(np.int8): PyOp.dt_int8,
-    np.dtype(np.uint8): PyOp.dt_uint8,
+_ELEMENT_TYPES: dict[np.dtype[Any], str] = {
+    np.dtype(np.float32): "dt_float",
+    np.dtype(np.float64): "dt_double",
+    np.dtype(np.int8): "dt_int8",
+    np.dtype(np.uint8): "dt_uint8",
 }
+"""What PyOp calls them."""
 _REGISTERED = "maxpool_ort.registered"
 """Config entry by which SessionOptions remember that they have our operators: adding them twice is an error."""
 _MOST_FAILURES = 1000
@@ -156,7 +161,28 @@ def _failed_shape(error: BaseException, x: Array, wired: dict[str, str]) -> tupl
 
 def hand_over(array: Array) -> Array:
     """An array that PyOp copies at once, rather than as a list of its elements."""
-    return array.view(_Output)
+    return array.view(_Output) if _asks_for_tolist() else array
+
+
+@lru_cache(maxsize=1)
+def _asks_for_tolist() -> bool:
+    """Whether this version of PyOp takes an output as ``flatten().tolist()``; said once if it does not."""
+    y = np.ones((2, 3), np.float32).view(_Output)
+    probe = Opdef("probe", lambda *_, **__: y)
+    try:
+        from onnxruntime_extensions._ocos import _on_pyop_invocation  # noqa: PLC0415 (it may be gone one day)
+
+        Opdef._odlist[id(probe)] = probe  # noqa: SLF001 (there is no other way to have it called)
+        probe.cast_attributes = lambda _: {}
+        taken = _on_pyop_invocation(id(probe), [], {})[2]
+    except Exception:  # noqa: BLE001 (whatever has changed)
+        taken = None
+    finally:
+        Opdef._odlist.pop(id(probe), None)  # noqa: SLF001
+    if type(taken) is np.ndarray and np.shares_memory(taken, y):
+        return True
+    _log.warning("this version of onnxruntime-extensions takes outputs another way: it will be right, and slow")
+    return False
 
 
 def _with_context(error: BaseException, wired: dict[str, str], x: Array) -> BaseException:
@@ -172,6 +198,11 @@ def _with_context(error: BaseException, wired: dict[str, str], x: Array) -> Base
 
 def register_operators() -> None:
     """Register our operators with onnxruntime-extensions, unless they are already."""
+    if _missing is not None:
+        raise MissingDependencyError(
+            f"onnxruntime-extensions must be there to run in sessions, and cannot be imported: {_missing}; "
+            "pip install onnxruntime-extensions"
+        ) from _missing
     if any(op.op_type.startswith(f"{DOMAIN}::") for op in Opdef._odlist.values()):  # noqa: SLF001 (there is no other list)
         return
     for with_indices in (False, True):
@@ -181,7 +212,7 @@ def register_operators() -> None:
 
 def define(domain: str, dtype: np.dtype[Any], body: Callable[..., Any], *, with_indices: bool) -> None:
     """Define MaxPool of a domain for one dtype, once in a process: ``body(x, **wired)`` returns Y, or Y and Indices."""
-    element_type = _ELEMENT_TYPES[dtype]
+    element_type = getattr(PyOp, _ELEMENT_TYPES[dtype])
     onnx_op(
         op_type=f"{domain}::{OP_TYPE_WITH_INDICES if with_indices else OP_TYPE}",
         inputs=[element_type],
@@ -193,8 +224,12 @@ def define(domain: str, dtype: np.dtype[Any], body: Callable[..., Any], *, with_
 def register(session_options: onnxruntime.SessionOptions) -> None:
     """Let sessions made with these options run converted models; any number of times, for any number of sessions.
 
+    It adds onnxruntime-extensions' library, which a session takes once: do not add it to the same options yourself.
+
     Raises
     ------
+    MissingDependencyError
+        If onnxruntime-extensions cannot be imported.
     TypeError
         If ``session_options`` is no ``onnxruntime.SessionOptions``.
 

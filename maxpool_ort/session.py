@@ -12,7 +12,7 @@ import onnxruntime
 
 from maxpool_ort.convert import convert_model
 from maxpool_ort.decide import ConvertedNode, Select, SkippedNode
-from maxpool_ort.errors import InvalidModelError
+from maxpool_ort.errors import InvalidModelError, MaxPoolError
 from maxpool_ort.files import external_files, external_tensors, has_external_data, parse_model, read_model, serialized
 from maxpool_ort.op import raising_failures, register
 
@@ -115,6 +115,13 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
                 super().__init__(serialized(placed), options, providers, provider_options, **self._kwargs)
             except UnicodeDecodeError as error:  # ONNX Runtime's own message holds the name
                 raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
+            except Exception as error:
+                if "Conflicting with a registered kernel" in str(error):
+                    raise MaxPoolError(
+                        "the SessionOptions had onnxruntime-extensions' library already, which a session takes once; "
+                        "make new SessionOptions, and let this session or maxpool_ort.register add it"
+                    ) from error
+                raise
             if placed is not model and self._path is not None:  # what refers to files is as if it lay beside them
                 self._path = os.path.realpath(self._path)
 
