@@ -21,6 +21,7 @@ __all__ = [
     "check_version",
     "describe",
     "plain_dims",
+    "shown",
 ]
 
 DOMAIN = "maxpool_ort"
@@ -61,6 +62,17 @@ def describe(node: NodeProto) -> str:
     return f"MaxPool with output {node.output[0]!r}" if node.output else "MaxPool without name and output"
 
 
+def shown(values: list[str] | tuple[int, ...]) -> str:
+    """Values for a message: not all of very many.
+
+    >>> shown((1, 2)), shown(tuple(range(100)))
+    ('(1, 2)', '(0, 1, 2, 3, 4, 5, 6, 7, ... 100 in all)')
+    """
+    if len(values) <= 8:
+        return str(values)
+    return f"{str(values[:8])[:-1]}, ... {len(values)} in all{str(values)[-1]}"
+
+
 def _integers(name: str, value: Any, count: int | None, minimum: int) -> tuple[int, ...]:
     """Check one list attribute; ``count`` is None for kernel_shape, whose length is the number of spatial axes."""
     what = "one per spatial axis" if name != "pads" else "all begins, then all ends"
@@ -77,9 +89,9 @@ def _integers(name: str, value: Any, count: int | None, minimum: int) -> tuple[i
     if count is None and not integers:
         raise InvalidAttributeError(f"{name} must have at least 1 entry, {what}, got none")
     if count is not None and len(integers) != count:
-        raise InvalidAttributeError(f"{name} must have {count} entries, {what}, got {len(integers)}: {integers}")
+        raise InvalidAttributeError(f"{name} must have {count} entries, {what}, got {len(integers)}: {shown(integers)}")
     if not all(minimum <= i <= LARGEST_ENTRY for i in integers):
-        raise InvalidAttributeError(f"{name} must have entries from {minimum} to 2**60, got {integers}")
+        raise InvalidAttributeError(f"{name} must have entries from {minimum} to 2**60, got {shown(integers)}")
     return integers
 
 
@@ -292,10 +304,10 @@ def check_version(node: NodeProto, opset: int, element_type: int | None) -> None
                 f"{describe(node)}: {version} has no attribute {attribute.name!r}, only {', '.join(schema.attributes)}"
             )
     if len(node.input) != 1 or not node.input[0]:
-        raise InvalidAttributeError(f"{describe(node)}: {version} takes 1 input, X, got {list(node.input)}")
+        raise InvalidAttributeError(f"{describe(node)}: {version} takes 1 input, X, got {shown(list(node.input))}")
     if not 1 <= len(node.output) <= schema.max_output or not node.output[0]:
         expected = ["Y", "Y or Y and Indices"][schema.max_output - 1]
-        raise InvalidAttributeError(f"{describe(node)}: {version} puts out {expected}, got {list(node.output)}")
+        raise InvalidAttributeError(f"{describe(node)}: {version} puts out {expected}, got {shown(list(node.output))}")
     takes = sorted(schema.type_constraints[0].allowed_type_strs)
     got = "" if element_type is None else f"tensor({type_name(element_type)})"
     if got and got not in takes:
