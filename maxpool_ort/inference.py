@@ -208,6 +208,7 @@ class _Analysis:
         defuse(graph)
         for function in functions:
             defuse_nodes(function.node)
+            function.opset_import.append(helper.make_opsetid(TWIN, 1))
         for name, (element_type, dims) in given.items():
             graph.input.append(
                 helper.make_tensor_value_info(name, element_type, dims) if element_type else ValueInfoProto(name=name)
@@ -340,15 +341,15 @@ def _inferred(model: ModelProto) -> GraphProto | None:
     """What onnx infers; None where it fails.
 
     It ends the process at a Slice of a negative size, which it infers where a window is larger than X. So it infers
-    without Slices first, if there are any.
+    without the graph's Slices first, if there are any; and without those of functions, into which nobody can see.
     """
+    for function in model.functions:
+        make_opaque(function.node, "Slice")
     try:
-        parts = (model.graph, *model.functions)
-        if any(node.op_type == "Slice" for part in parts for node in all_nodes(part)):
+        if any(node.op_type == "Slice" for node in all_nodes(model.graph)):
             careful = ModelProto()
             careful.CopyFrom(model)
-            for part in (careful.graph, *careful.functions):
-                make_opaque(part.node, "Slice")
+            make_opaque(careful.graph.node, "Slice")
             inferred = infer_shapes(careful).graph
             if _has_negative_size(inferred):
                 return inferred

@@ -81,7 +81,6 @@ def twin_function(twin: FunctionProto) -> FunctionProto:
     """Turn a function into its twin."""
     del twin.value_info[:]
     _twin_nodes(twin.node)
-    twin.opset_import.append(helper.make_opsetid(TWIN, 1))
     return twin
 
 

@@ -149,6 +149,22 @@ def test_sizes_are_proved_through_functions() -> None:
     run_both(model, {"X": X.reshape(1, 1, 18)[..., :12]}, 2)
 
 
+def test_a_slice_in_a_function() -> None:
+    """What a function cuts out of X is inferred too, and what it cuts behind a window that is too large is an error."""
+    body = "y = MaxPool <kernel_shape = [%d]> (x)  z = Slice (y, s, e, a)  w = MaxPool <kernel_shape = [2]> (z)"
+    text = (
+        HEADER
+        + """ main (float[1, 1, 9] X) => (float[a, b, c] Y) <int64[1] s = {0}, int64[1] e = {4}, int64[1] a = {2}>
+        { Y = l.f (X, s, e, a) } <domain: "l", opset_import: ["": 15]> f (x, s, e, a) => (w) { BODY }"""
+    )
+    done = convert(parse_model(text.replace("BODY", body % 3)))
+    assert [node.element_type for node in done.converted] == ["float", "float"]
+    run_both(parse_model(text.replace("BODY", body % 3)), {"X": X[:, :1]}, 2)
+    done = mp.convert_model(parse_model(text.replace("BODY", body % 12)))
+    with pytest.raises(mp.InvalidShapeError, match="output size of spatial axis D1 must be >= 0, got -2"):
+        mp.InferenceSession(done.model).run(None, {"X": X[:, :1]})
+
+
 def test_in_two_steps() -> None:
     """What one conversion left in a function another converts; restoring undoes both."""
     model = parse_model(HEADER + """ main (float[1, 2, 9] X) => (float[a, b, c] Y) { Y = l.f (X) }
