@@ -13,6 +13,10 @@ from maxpool_ort.table import table
 __all__ = ["AutoPad", "Axis", "Geometry"]
 
 
+LARGEST_EXTENT = 2**62
+"""Positions and pads of such windows can still be added up in int64."""
+
+
 class AutoPad(str, Enum):
     """The values of ``auto_pad``, as the operator's page spells them."""
 
@@ -138,8 +142,13 @@ class Geometry:
     axes: tuple[Axis, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a negative output size, with every number that leads to it."""
+        """Refuse a negative output size, with every number that leads to it, and windows beyond 64-bit positions."""
         for number, axis in enumerate(self.axes, start=1):
+            if axis.extent > LARGEST_EXTENT:
+                raise InvalidShapeError(
+                    f"effective kernel extent of spatial axis D{number} must be at most 2**62, got {axis.extent} "
+                    f"(kernel {axis.kernel}, dilation {axis.dilation}); use a smaller kernel or dilation"
+                )
             if axis.output < 0:
                 raise InvalidShapeError(
                     f"output size of spatial axis D{number} must be >= 0, got {axis.output}: input {axis.input} "

@@ -1,13 +1,13 @@
 """Declared shapes that no run has: the true ones in their place, and back.
 
-Beside a shape that was repaired stands the one that was declared, as metadata. What a conversion declares by itself is
-told by its doc string.
+Beside a shape that was repaired stands the one that was declared, as metadata: its bytes in hexadecimal. What a
+conversion declares by itself is told by its doc string.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from google.protobuf import text_format
+from google.protobuf.message import DecodeError
 from onnx import GraphProto, TensorShapeProto, ValueInfoProto, helper
 
 from maxpool_ort.errors import InvalidModelError
@@ -46,7 +46,7 @@ def repair_shapes(graph: GraphProto, body: Body, where: str, path: GraphPath = (
         else:
             true = proved
         if true != declared:
-            value.metadata_props.add(key=_DECLARED, value=text_format.MessageToString(tensor.shape, as_one_line=True))
+            value.metadata_props.add(key=_DECLARED, value=tensor.shape.SerializeToString().hex())
             for position, dim in enumerate(true):  # nothing else about a dimension changes
                 if len(declared) == len(true) and dim != declared[position]:
                     tensor.shape.dim[position].dim_value = dim
@@ -75,8 +75,8 @@ def _declared_shape(value: ValueInfoProto) -> TensorShapeProto | None:
     for entry in value.metadata_props:
         if entry.key == _DECLARED:
             try:
-                shape: TensorShapeProto = text_format.Parse(entry.value, TensorShapeProto())
-            except text_format.ParseError as error:
+                shape: TensorShapeProto = TensorShapeProto.FromString(bytes.fromhex(entry.value))
+            except (DecodeError, ValueError) as error:
                 raise InvalidModelError(
                     f"tensor {value.name!r}: the metadata {_DECLARED} must hold a shape, got {entry.value!r}; "
                     "restore the model as convert wrote it"

@@ -36,7 +36,9 @@ def ask_runtime(model: ModelProto, names: Collection[str]) -> dict[str, int]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     try:
-        session = onnxruntime.InferenceSession(asked.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            asked.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception:  # noqa: BLE001 (whatever it is: then nothing is known)
         return {}
     found = {output.name: _ELEMENT_TYPES.get(output.type) for output in session.get_outputs()}
