@@ -14,6 +14,7 @@ from onnx import ModelProto, NodeProto, TypeProto, helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.shape_inference import infer_shapes
 
+from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.session import InferenceSession
 
 __all__ = [
@@ -75,12 +76,15 @@ class MaxPoolBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Only the CPU: PyOp runs nowhere else."""
-        return bool(Device(device).type == DeviceType.CPU)
+        try:
+            return bool(Device(device).type == DeviceType.CPU)
+        except (AttributeError, ValueError):  # no device that onnx knows
+            return False
 
     @classmethod
     def _check(cls, device: str) -> None:
         if not cls.supports_device(device):
-            raise ValueError(f"device must be CPU, got {device}")
+            raise MaxPoolError(f"device must be CPU, got {device}")
 
 
 is_compatible = MaxPoolBackend.is_compatible

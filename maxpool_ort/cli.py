@@ -1,7 +1,7 @@
 """maxpool-ort: its options, and what is printed where."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import json
 import os
 import sys
@@ -220,14 +220,16 @@ def _parser() -> argparse.ArgumentParser:
             help=f"{what}; repeat for more (default: all of {', '.join(choices)})",
         )  # fmt: skip
     bench.add_argument(
-        "--threads", action="append", default=[], type=_positive, metavar="N", help="threads of both sides; repeat for "
-        "more (default: 1, and as many as there are processors)",
+        "--threads", action="append", default=[], type=_at_least(1), metavar="N", help="threads of both sides; repeat "
+        "for more (default: 1, and as many as there are processors)",
     )  # fmt: skip
     bench.add_argument(
         "--model", action="append", default=[], metavar="MODEL", help="time this whole model with ONNX Runtime's own "
         "MaxPool, with all of them ours, and with the recommended ones; repeat for more",
     )  # fmt: skip
-    bench.add_argument("--pairs", type=_positive, default=PAIRS, metavar="N", help=f"pairs of runs (default: {PAIRS})")
+    bench.add_argument(
+        "--pairs", type=_at_least(1), default=PAIRS, metavar="N", help=f"pairs of runs (default: {PAIRS})"
+    )
     bench.add_argument(
         "--growth",
         action="store_true",
@@ -249,7 +251,7 @@ def _add_input(command: Any) -> None:
         help="data for one input: .npy, .npz (its array of that name, or its only one) or TensorProto .pb; NAME= may "
         "be left out if the model has one input; repeat for each input",
     )
-    command.add_argument("--seed", type=_seed, default=0, help="seed of made-up data (default: 0)")
+    command.add_argument("--seed", type=_at_least(0), default=0, help="seed of made-up data (default: 0)")
 
 
 def _add_select(command: Any) -> None:
@@ -263,15 +265,16 @@ def _add_select(command: Any) -> None:
     command.add_argument("--node", action="append", metavar="NAME", help="only the nodes of this name; repeat for more")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be >= 1, got {number}")
-    return number
+def _at_least(least: int) -> Callable[[str], int]:
+    """A reader of integers from this one on."""
 
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"must be an integer >= {least}, got {text!r}")
+        return number
 
-def _seed(text: str) -> int:
-    seed = int(text)
-    if seed < 0:
-        raise argparse.ArgumentTypeError(f"must be >= 0, got {seed}")
-    return seed
+    return read

@@ -143,6 +143,8 @@ def restore_model(model: ModelProto) -> ModelProto:
     >>> restore_model(convert_model(model).model) == model
     True
     """
+    if not isinstance(model, ModelProto):
+        raise TypeError(f"model must be an onnx.ModelProto, got {type(model).__name__}; use restore_file for a path")
     result = ModelProto()
     result.CopyFrom(model)
     if any(node.domain in {DOMAIN, FUNCTION_DOMAIN} for node in all_nodes(result.graph)):

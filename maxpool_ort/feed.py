@@ -66,7 +66,10 @@ def find_feed(model: str | os.PathLike[str], inputs: Sequence[_Input], given: Se
         made_up = random_feed(inputs, seed)
         shapes = ", ".join(f"{name} {array.dtype} {array.shape}" for name, array in made_up.items())
         return Feed(made_up, f"random data, seed {seed} ({shapes})")
-    arrays = load_arrays(sample)
+    try:
+        arrays = load_arrays(sample)
+    except MaxPoolError as error:
+        raise MaxPoolError(f"sample {error}; give other data with --input") from error
     label = {"label": arrays.pop("label")} if "label" in arrays and "label" not in names else {}
     if set(arrays) == {""}:
         arrays = {names[0]: arrays[""]}
@@ -166,9 +169,11 @@ def check_destination(path: str | os.PathLike[str], outputs: Sequence[str], sour
     """
     target = Path(path)
     if target.suffix not in {".npz", ".npy", ".pb"}:
-        raise MaxPoolError(f"--output {path}: expected a .npz, .npy or .pb file")
+        raise MaxPoolError(f"--output {path}: expected a .npy, .npz or .pb file, got {target.suffix or 'no suffix'}")
     if target.suffix != ".npz" and len(outputs) != 1:
-        raise MaxPoolError(f"--output {path}: the model has {len(outputs)} outputs, which only a .npz file can hold")
+        raise MaxPoolError(
+            f"--output {path}: the model has {len(outputs)} outputs, which only a .npz file can hold; write to one"
+        )
     for source in sources:
         if target.exists() and source.exists() and target.samefile(source):
             raise MaxPoolError(f"--output {path}: this file is read by the same run; write to another one")
@@ -186,7 +191,8 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None
     """
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-            raise MaxPoolError(f"output {name!r}: only tensors of numbers can be written, got {type(array).__name__}")
+            got = "an array of strings" if isinstance(array, np.ndarray) else type(array).__name__
+            raise MaxPoolError(f"output {name!r}: only tensors of numbers can be written, got {got}")
     suffix = Path(path).suffix
     if suffix == ".npz":
         write_whole(path, lambda file: _write_npz(file, arrays))
@@ -225,14 +231,14 @@ def random_feed(inputs: Sequence[_Input], seed: int) -> dict[str, Array]:
         dtype = dtype_of(each)
         shape = [s if isinstance(s, int) else 1 if i == 0 else _UNKNOWN_SIZE for i, s in enumerate(each.shape)]
         if prod(shape) * 8 > get_memory_limit():  # random numbers have 8 bytes at first
-            raise MaxPoolError(f"input {each.name!r}: shape {tuple(shape)} is too large to make up data; give a file")
+            raise MaxPoolError(f"input {each.name!r}: shape {tuple(shape)} is too large to make up; give --input")
         if dtype.kind in "iu":
             low, high = (0, 255) if dtype.kind == "u" else (-128, 127)
             feed[each.name] = rng.integers(low, high, shape, endpoint=True).astype(dtype)
         elif dtype.kind in "fb":
             feed[each.name] = rng.standard_normal(shape).astype(dtype)
         else:
-            raise InvalidModelError(f"input {each.name!r}: cannot make up data of type {each.type}; give a file")
+            raise InvalidModelError(f"input {each.name!r}: cannot make up data of type {each.type}; give --input")
     return feed
 
 
@@ -255,7 +261,7 @@ def check_feed(inputs: Sequence[_Input], feed: Mapping[str, Array]) -> None:
         declared = tuple(each.shape)
         if len(declared) != array.ndim:
             raise MaxPoolError(
-                f"input {name!r}: expected rank {len(declared)} {declared}, got {array.ndim} {array.shape}"
+                f"input {name!r}: expected rank {len(declared)}, {declared}, got rank {array.ndim}, {array.shape}"
             )
         if any(isinstance(want, int) and want != got for want, got in zip(declared, array.shape, strict=True)):
             raise MaxPoolError(f"input {name!r}: expected shape {declared}, got {array.shape}")

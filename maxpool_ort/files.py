@@ -44,13 +44,11 @@ def parse_model(data: bytes, what: str) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise InvalidModelError(
-            f"{what}: expected an ONNX model, got {_looks_like(data)}; it is damaged, or nested too deeply, or no model"
-        ) from error
+        raise InvalidModelError(f"{what}: expected an ONNX model, got {_looks_like(data)}") from error
     except UnicodeDecodeError as error:  # of protobuf in Python; others let it pass
         raise InvalidModelError(f"{what}: holds a name that is not UTF-8: {error.object!r}") from error
     if not model.HasField("graph"):
-        got = f"{_looks_like(data)} without a graph" if data else "an empty file"
+        got = f"{len(data)} bytes without a graph" if data else "an empty file"
         raise InvalidModelError(f"{what}: expected an ONNX model, got {got}")
     return model
 
@@ -58,7 +56,7 @@ def parse_model(data: bytes, what: str) -> ModelProto:
 def _looks_like(data: bytes) -> str:
     if data[4:8] == b"ORTM":
         return "a model in ORT format, which cannot be converted; use the ONNX model it was made from"
-    return f"{len(data)} bytes that start with {data[:16]!r}"
+    return f"{len(data)} bytes that start with {data[:16]!r}; they are damaged, or nested too deeply, or no model"
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelProto:

@@ -5,7 +5,7 @@ onnx infers twice: from the model, for what is known, and from its twin, for wha
 A function's body is looked at as each of its calls sees it, with the call's attributes and types put in.
 """
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -125,8 +125,12 @@ class _Analysis:
     def __init__(self, model: ModelProto) -> None:
         self.model = model
         self.functions = {function_key(function): function for function in model.functions}
-        if len(self.functions) < len(model.functions):
-            raise InvalidModelError("each model-local function must be defined once, got one that is defined twice")
+        for key, count in Counter(map(function_key, model.functions)).items():
+            if count > 1:
+                raise InvalidModelError(
+                    f"model-local functions must be defined once, got {key[1]!r} of domain {key[0]!r} {count} times; "
+                    "remove all but one"
+                )
         self.calls = _Calls(self.functions)
         self.operators = twin_operators()
         nodes = (node for part in (model.graph, *model.functions) for node in all_nodes(part))
@@ -320,7 +324,9 @@ class _Calls:
             raise InvalidModelError(f"model-local functions must not call themselves, got {names}") from error
         deepest = max(depths.values(), default=0)
         if deepest > _MOST_DEPTH:
-            raise InvalidModelError(f"model-local functions may call each other {_MOST_DEPTH} deep, got {deepest}")
+            raise InvalidModelError(
+                f"model-local functions may call each other at most {_MOST_DEPTH} deep, got {deepest}"
+            )
 
     def reached(self, graph: GraphProto) -> set[FunctionKey]:
         """The functions that a graph calls, be it through others."""

@@ -78,6 +78,8 @@ def inspect_model(model: ModelProto) -> tuple[NodeReport, ...]:
     >>> report.true_dims, report.built_in_differs
     ((1, 1, 5), ('SAME with dilations: 3 outputs along D1 instead of 5',))
     """
+    if not isinstance(model, ModelProto):
+        raise TypeError(f"model must be an onnx.ModelProto, got {type(model).__name__}")
     reports = []
     for body, site in analyse(model).walk():
         declared = tensor_types(graph_at(body.graph, site.path))

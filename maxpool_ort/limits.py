@@ -83,6 +83,15 @@ def _all() -> int:
     return min(limits)
 
 
+def _size(count: int) -> str:
+    """Bytes for a message.
+
+    >>> _size(3 * 2**29), _size(2**30 - 1)
+    ('1.5 GiB', '1,073,741,823 bytes')
+    """
+    return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count:,} bytes"
+
+
 def check_memory(output_shape: Sequence[int], itemsize: int, *, with_indices: bool) -> None:
     """Refuse outputs that take more than the limit, before anything is allocated.
 
@@ -94,7 +103,7 @@ def check_memory(output_shape: Sequence[int], itemsize: int, *, with_indices: bo
     needed = prod(output_shape) * (itemsize + 8 * with_indices)
     if needed > get_memory_limit():
         raise MemoryLimitError(
-            f"outputs of shape {tuple(output_shape)} take {needed / 2**30:,.1f} GiB, and the limit is "
-            f"{get_memory_limit() / 2**30:,.1f} GiB; use smaller pads or larger strides, or raise the limit with "
+            f"outputs of shape {tuple(output_shape)} take {_size(needed)}, and the limit is "
+            f"{_size(get_memory_limit())}; use smaller pads or larger strides, or raise the limit with "
             f"maxpool_ort.set_memory_limit or {VARIABLE}"
         )

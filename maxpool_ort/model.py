@@ -152,8 +152,10 @@ def make_maxpool_model(
         strides=strides,
     )
     newest = defs.onnx_opset_version()
-    if not 8 <= opset <= newest:
-        raise InvalidAttributeError(f"opset must be from 8 to {newest}, the newest that this onnx knows, got {opset}")
+    if not hasattr(opset, "__index__") or not 8 <= opset <= newest:
+        raise InvalidAttributeError(
+            f"opset must be an integer from 8 to {newest}, the newest that this onnx knows, got {opset!r}"
+        )
     element_type = _element_type(dtype)
     check_version(node, opset, element_type)
     input_dims = plain_dims(input_shape)

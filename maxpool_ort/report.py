@@ -151,10 +151,11 @@ def from_document(path: str) -> tuple[dict[str, str], Findings]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         results = [Result(**{k: v for k, v in entry.items() if k != "ratio"}) for entry in document["results"]]
+        list(tables(Findings(results)))  # figures where figures belong, and workloads that there are
         grown = [Growth(**entry) for entry in document["growth"]]
         models = [ModelResult(**entry) for entry in document.get("models", [])]
         machine = {str(key): str(value) for key, value in document["machine"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise MaxPoolError(f"{path} must hold what bench --json prints: {type(error).__name__}: {error}") from error
     return machine, Findings(results, grown, models)
 

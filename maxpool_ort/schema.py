@@ -1,6 +1,6 @@
 """The operator's attributes: their names, defaults, and every check that needs no shape."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 import operator
@@ -319,7 +319,8 @@ def plain_dims(dims: Sequence[int | str | None]) -> tuple[int | str | None, ...]
     try:
         return tuple(dim if dim is None or isinstance(dim, str) else operator.index(dim) for dim in dims)
     except TypeError:
-        raise InvalidShapeError(f"X must have sizes that are integers, got shape {tuple(dims)}") from None
+        got = f"shape {tuple(dims)}" if isinstance(dims, Iterable) else repr(dims)
+        raise InvalidShapeError(f"X must have sizes that are integers, got {got}") from None
 
 
 @lru_cache(maxsize=1024)

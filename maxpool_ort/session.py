@@ -91,6 +91,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     ) -> None:
         model = _load(path_or_bytes)
         options = onnxruntime.SessionOptions() if sess_options is None else sess_options
+        register(options)
         # Parallel execution runs nodes on threads of its own, where only a guard tells whose run has failed.
         is_parallel = options.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
         conversion = convert_model(model, select=select, guard="all" if is_parallel else "needed")
@@ -110,11 +111,17 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         provider_options: Sequence[dict[Any, Any]] | None,
     ) -> None:
         register(options)
+        # ONNX Runtime tries the same again where it falls back from the CPU to the CPU, and says so on stdout.
+        is_cpu = not providers or list(providers) == ["CPUExecutionProvider"]
+        kwargs = {"enable_fallback": 0, **self._kwargs} if is_cpu else self._kwargs
         with finding_external_files(model, self._path, options) as placed:
             try:
-                super().__init__(serialized(placed), options, providers, provider_options, **self._kwargs)
+                super().__init__(serialized(placed), options, providers, provider_options, **kwargs)
             except UnicodeDecodeError as error:  # ONNX Runtime's own message holds the name
-                raise InvalidModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
+                said = error.object.decode("utf-8", "backslashreplace")
+                raise InvalidModelError(
+                    f"the model holds a name that is not UTF-8; onnxruntime says: {said}"
+                ) from error
             except Exception as error:
                 if "Conflicting with a registered kernel" in str(error):
                     raise MaxPoolError(

@@ -62,7 +62,9 @@ def decode(text: str) -> MaxPoolAttributes:
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidAttributeError(f"{ATTRIBUTES} is damaged: {text!r}; convert the original model again") from error
     if encode(attributes) != text:
-        raise InvalidAttributeError(f"{ATTRIBUTES} must read {encode(attributes)!r}, got {text!r}")
+        raise InvalidAttributeError(
+            f"{ATTRIBUTES} must read {encode(attributes)!r}, got {text!r}; convert the original model again"
+        )
     return attributes
 
 

@@ -175,7 +175,7 @@ BAD: list[tuple[str, str, int, str]] = [
         "wrong rank",
         "run add.onnx --input a=flat.npy",
         1,
-        r"maxpool-ort: error: input 'a': expected rank 3 \('N', 1, 4\), got 1 \(4,\)",
+        r"maxpool-ort: error: input 'a': expected rank 3, \('N', 1, 4\), got rank 1, \(4,\)",
     ),
     (
         "wrong size",
@@ -201,13 +201,13 @@ BAD: list[tuple[str, str, int, str]] = [
         "output kind",
         "run pool.onnx --output y.txt",
         1,
-        r"maxpool-ort: error: --output y.txt: expected a .npz, .npy or .pb file",
+        r"maxpool-ort: error: --output y.txt: expected a .npy, .npz or .pb file, got .txt",
     ),
     (
         "too many outputs",
         "run add.onnx --output y.npy",
         1,
-        r"maxpool-ort: error: --output y.npy: the model has 2 outputs, which only a .npz file can hold",
+        r"maxpool-ort: error: --output y.npy: the model has 2 outputs, which only a .npz file can hold; write to one",
     ),
     (
         "data given twice",
@@ -237,10 +237,15 @@ BAD: list[tuple[str, str, int, str]] = [
         "too large",
         "run huge.onnx",
         1,
-        r"maxpool-ort: error: input 'X': shape \(4000000, 4000000\) is too large to make up data; give a file",
+        r"maxpool-ort: error: input 'X': shape \(4000000, 4000000\) is too large to make up; give --input",
     ),
-    ("negative seed", "run pool.onnx --seed -1", 2, r"maxpool-ort run: error: argument --seed: must be >= 0, got -1"),
-    ("seed", "run pool.onnx --seed x", 2, r"maxpool-ort run: error: argument --seed: invalid _seed value: 'x'"),
+    (
+        "negative seed",
+        "run pool.onnx --seed -1",
+        2,
+        r"maxpool-ort run: error: argument --seed: must be an integer >= 0, got '-1'",
+    ),
+    ("seed", "run pool.onnx --seed x", 2, r"maxpool-ort run: error: argument --seed: must be an integer >= 0, got 'x'"),
 ]
 
 

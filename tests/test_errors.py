@@ -45,12 +45,17 @@ SEQUENCE = """
 """
 TEXTS = '<ir_version: 7, opset_import: ["": 12]> g (string[2] X) => (string[2] Y) { Y = Identity (X) }'
 RESULT = {"workload": "tiny", "dtype": "float32", "outputs": "Y", "threads": 1, "peer": "textbook", "ratio": 2.0}
-RESULTS = {"machine": {}, "growth": [], "results": [RESULT | {"ours_ms": 1.0, "peer_ms": 2.0, "pairs": 3}]}
 
 
 def serialized(text: str) -> bytes:
     """A model in ONNX's text, as the bytes of its file."""
     return parse_model(text).SerializeToString()
+
+
+def results(**changes: Any) -> dict[str, Any]:
+    """What bench --json prints, with changes to its one result."""
+    result = RESULT | {"ours_ms": 1.0, "peer_ms": 2.0, "pairs": 3} | changes
+    return {"machine": {}, "growth": [], "results": [result]}
 
 
 def array(values: Any) -> bytes:
@@ -99,6 +104,8 @@ FILES = {
     "no graph.onnx": ModelProto(ir_version=7).SerializeToString(),
     "sample.onnx": serialized(RELU),
     "sample.npz": arrays(X=np.zeros(2, np.float32), more=np.zeros(1)),
+    "damaged.onnx": serialized(RELU),
+    "damaged.npz": b"no arrays",
     "a.npy": array(np.zeros((1, 1, 4), np.float32)),
     "double.npy": array(np.zeros((1, 1, 4))),
     "flat.npy": array(np.zeros(4, np.float32)),
@@ -106,8 +113,10 @@ FILES = {
     "none.npy": array(np.zeros((1, 1, 0), np.float32)),
     "text.npy": b"no array",
     "many.npz": arrays(b=np.zeros(1), c=np.zeros(1)),
-    "results.json": json.dumps(RESULTS).encode(),
+    "results.json": json.dumps(results()).encode(),
     "other.json": b"{}",
+    "unknown.json": json.dumps(results(workload="huge")).encode(),
+    "words.json": json.dumps(results(ours_ms="fast")).encode(),
 }  # fmt: skip
 
 
@@ -317,6 +326,7 @@ ROWS = [Row(*row) for row in (
     ("no opset to inspect", lambda: inspection.inspect_model(of(node(("kernel_shape", [2])), 0)), M, "MaxPool 'pool1'", "MaxPool 'pool1': the model must import a version of ONNX's operators, got none"),
     # shapes
     ("sizes that are no integers", lambda: attributes()().output_shape((1, 1, 2.5)), S, "X", "X must have sizes that are integers, got shape (1, 1, 2.5)"),
+    ("no sizes", lambda: attributes()().output_shape(5), S, "X", "X must have sizes that are integers, got 5"),
     ("unknown sizes", lambda: attributes()().output_shape((1, 1, "L")), S, "X", "X must have sizes that are known, got shape (1, 1, 'L'); use output_dims"),
     ("rank", lambda: mp.max_pool(np.zeros((1, 1), np.float32), [2]), S, "X", "X must have rank 3 (N, C and one axis for each of the 1 entries of kernel_shape (2,)), got rank 2: shape (1, 1)"),
     ("negative size", lambda: attributes()().output_shape((1, 1, -1)), S, "X", "X must have sizes >= 0, got shape (1, 1, -1)"),
@@ -328,7 +338,8 @@ ROWS = [Row(*row) for row in (
     ("dtype of an array", lambda: mp.max_pool(np.zeros((1, 1, 4), np.int32), [2]), T, "X", "X must have one of the dtypes float16, float32, float64, int8, uint8, got int32"),
     ("dtype of a model", lambda: mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], dtype="int32"), T, "dtype", "dtype must be one of float16, float32, float64, int8, uint8, got int32"),
     ("no dtype", lambda: mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], dtype="float99"), T, "dtype", "dtype must be one of float16, float32, float64, int8, uint8, got 'float99'"),
-    ("opset of a model", lambda: mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], opset=7), A, "opset", "opset must be from 8 to …, the newest that this onnx knows, got 7"),
+    ("opset of a model", lambda: mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], opset=7), A, "opset", "opset must be an integer from 8 to …, the newest that this onnx knows, got 7"),
+    ("opset that is no integer", lambda: mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], opset="12"), A, "opset", "opset must be an integer from 8 to …, the newest that this onnx knows, got '12'"),
     ("guard", lambda: mp.convert_model(POOL, guard="none"), E, "guard", "guard must be one of needed, all, got 'none'"),
     ("select", lambda: mp.convert_model(POOL, select="some"), E, "select", "select must be 'all', 'recommended', a function or a list of node names, got 'some'"),
     ("select of what is no name", lambda: mp.convert_model(POOL, select=[1]), E, "select", "select must be 'all', 'recommended', a function or a list of node names, got [1]"),
@@ -336,9 +347,13 @@ ROWS = [Row(*row) for row in (
     ("select where there is none", lambda: mp.convert_model(parse_model(RELU), select=["pool2"]), E, "'pool2'", "select must name MaxPool nodes of the model, got 'pool2'; there are none"),
     ("external_data", lambda: mp.convert_file("pool.onnx", "c.onnx", external_data="move"), E, "external_data", "external_data must be one of refuse, copy, link, got 'move'"),
     ("a path for a model", lambda: mp.convert_model("pool.onnx"), TypeError, "model", "model must be an onnx.ModelProto, got str; use convert_file for a path"),
+    ("a path for a model to restore", lambda: mp.restore_model("x"), TypeError, "model", "model must be an onnx.ModelProto, got str; use restore_file for a path"),
+    ("a path for a model to inspect", lambda: inspection.inspect_model("x"), TypeError, "model", "model must be an onnx.ModelProto, got str"),
     ("no model for a session", lambda: mp.InferenceSession(3), TypeError, "onnx.ModelProto", "expected a path, bytes or an onnx.ModelProto, got int"),
     ("no options", lambda: mp.register(None), TypeError, "SessionOptions", "expected onnxruntime.SessionOptions, got NoneType"),
-    ("device", lambda: backend.prepare(POOL, "CUDA"), ValueError, "device", "device must be CPU, got CUDA"),
+    ("no options for a session", lambda: mp.InferenceSession(POOL, "options"), TypeError, "SessionOptions", "expected onnxruntime.SessionOptions, got str"),
+    ("device", lambda: backend.prepare(POOL, "CUDA"), E, "device", "device must be CPU, got CUDA"),
+    ("no device", lambda: backend.prepare(POOL, "XYZ"), E, "device", "device must be CPU, got XYZ"),
     ("number of threads", lambda: mp.set_num_threads(0), E, "threads", "the number of threads must be an integer >= 1, got 0"),
     ("number of threads in the environment", patched(threads.VARIABLE, "two", (threads, "_chosen", None), mp.get_num_threads), E, threads.VARIABLE, "the environment variable MAXPOOL_ORT_NUM_THREADS must be an integer >= 1, got 'two'"),
     ("memory limit", lambda: mp.set_memory_limit(-1), E, "memory limit", "the memory limit must be an integer >= 0, of bytes, got -1"),
@@ -348,24 +363,24 @@ ROWS = [Row(*row) for row in (
     ("a failed run", lambda: run(ANY_LENGTH, 0), S, "MaxPool 'pool1'", f"MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 0 + pads 0 and 0 is too small for the effective kernel extent 2 (kernel 2, dilation 1) at stride 1; use a smaller kernel or dilation, or larger pads (X: float32 (1, 1, 0); {WIRE})"),
     ("a failed run of float16", lambda: mp.InferenceSession(HALF).run(None, {"X": np.zeros((1, 1, 0), np.float16)}), S, "MaxPool 'pool1'", f"MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 0 + pads 0 and 0 is too small for the effective kernel extent 2 (kernel 2, dilation 1) at stride 1; use a smaller kernel or dilation, or larger pads (X: float32 (1, 1, 0); {WIRE})"),
     ("too much memory", lambda: mp.max_pool(np.zeros((1, 1, 4), np.float32), [1], pads=[2**50, 0]), L, "(1, 1, 1125899906842628)", "outputs of shape (1, 1, 1125899906842628) take 4,194,304.0 GiB, and the limit is … GiB; use smaller pads or larger strides, or raise the limit with maxpool_ort.set_memory_limit or MAXPOOL_ORT_MEMORY_LIMIT"),
-    ("a little too much memory", patched(limits, "_limit", 1, lambda: mp.max_pool(np.zeros((1, 1, 4), np.float32), [1])), L, "(1, 1, 4)", "outputs of shape (1, 1, 4) take 0.0 GiB, and the limit is 0.0 GiB; use smaller pads or larger strides, or raise the limit with maxpool_ort.set_memory_limit or MAXPOOL_ORT_MEMORY_LIMIT"),
-    ("too much memory in a run", patched(limits, "_limit", 1, lambda: run(ANY_LENGTH)), L, "MaxPool 'pool1'", f"MaxPool 'pool1': outputs of shape (1, 1, 3) take 0.0 GiB, and the limit is 0.0 GiB; use smaller pads or larger strides, or raise the limit with maxpool_ort.set_memory_limit or MAXPOOL_ORT_MEMORY_LIMIT (X: float32 (1, 1, 4); {WIRE})"),
+    ("a little too much memory", patched(limits, "_limit", 10, lambda: mp.max_pool(np.zeros((1, 1, 4), np.float32), [1])), L, "(1, 1, 4)", "outputs of shape (1, 1, 4) take 16 bytes, and the limit is 10 bytes; use smaller pads or larger strides, or raise the limit with maxpool_ort.set_memory_limit or MAXPOOL_ORT_MEMORY_LIMIT"),
+    ("too much memory in a run", patched(limits, "_limit", 10, lambda: run(ANY_LENGTH)), L, "MaxPool 'pool1'", f"MaxPool 'pool1': outputs of shape (1, 1, 3) take 12 bytes, and the limit is 10 bytes; use smaller pads or larger strides, or raise the limit with maxpool_ort.set_memory_limit or MAXPOOL_ORT_MEMORY_LIMIT (X: float32 (1, 1, 4); {WIRE})"),
     ("no memory", patched(op, "_prepared", raising(MemoryError("none left")), lambda: run(POOL)), E, "MaxPool 'pool1'", f"MaxPool 'pool1': MemoryError: none left (X: float32 (1, 1, 4); {WIRE})"),
     ("interrupted between two lines", patched(op, "_run", lambda *_, **__: (None, None), lambda: run(POOL)), E, "MaxPool 'pool1'", f"MaxPool 'pool1': interrupted (X: float32 (1, 1, 4); {WIRE})"),
     ("damaged wire", lambda: run_plain(set_wire("kernel_shape=2;damaged")), A, "MaxPool 'pool1'", "MaxPool 'pool1': wire_attributes is damaged: 'kernel_shape=2;damaged'; convert the original model again (X: float32 (1, 1, 4); kernel_shape=2;damaged)"),
-    ("wire spelled otherwise", lambda: run_plain(set_wire(wire.encode(attributes()()).replace("=2", "=02"))), A, "MaxPool 'pool1'", f"MaxPool 'pool1': wire_attributes must read '{WIRE}', got '{WIRE.replace('=2', '=02')}' (X: float32 (1, 1, 4); {WIRE.replace('=2', '=02')})"),
+    ("wire spelled otherwise", lambda: run_plain(set_wire(wire.encode(attributes()()).replace("=2", "=02"))), A, "MaxPool 'pool1'", f"MaxPool 'pool1': wire_attributes must read '{WIRE}', got '{WIRE.replace('=2', '=02')}'; convert the original model again (X: float32 (1, 1, 4); {WIRE.replace('=2', '=02')})"),
     ("wire that says something else", lambda: mp.restore_model(set_wire("damaged")), A, "MaxPool 'pool1'", f"MaxPool 'pool1': wire_attributes must say what the node's other attributes say, '{WIRE}', got b'damaged'; edit the original model and convert it again"),
     ("no onnxruntime-extensions", patched(op, "_missing", ImportError("No module named 'onnxruntime_extensions'"), lambda: run(POOL)), mp.MissingDependencyError, "onnxruntime-extensions", "onnxruntime-extensions must be there to run in sessions, and cannot be imported: No module named 'onnxruntime_extensions'; pip install onnxruntime-extensions"),
     ("its library twice", lambda: mp.InferenceSession(POOL, with_the_library()), E, "SessionOptions", "the SessionOptions had onnxruntime-extensions' library already, which a session takes once; make new SessionOptions, and let this session or maxpool_ort.register add it"),
     # models
-    ("a function twice", lambda: mp.convert_model(changed(functions("Relu"), lambda m: m.functions.add().CopyFrom(m.functions[0]))), M, "model-local function", "each model-local function must be defined once, got one that is defined twice"),
+    ("a function twice", lambda: mp.convert_model(changed(functions("Relu"), lambda m: m.functions.add().CopyFrom(m.functions[0]))), M, "model-local function", "model-local functions must be defined once, got 'f0' of domain 'l' 2 times; remove all but one"),
     ("a circle of functions", lambda: mp.convert_model(functions("l.f1", "l.f0")), M, "'f0'", "model-local functions must not call themselves, got 'f0' -> 'f1' -> 'f0'"),
-    ("functions too deep", lambda: mp.convert_model(functions(*(f"l.f{i}" for i in range(1, 101)), "Relu")), M, "model-local functions", "model-local functions may call each other 100 deep, got 101"),
+    ("functions too deep", lambda: mp.convert_model(functions(*(f"l.f{i}" for i in range(1, 101)), "Relu")), M, "model-local functions", "model-local functions may call each other at most 100 deep, got 101"),
     ("a name that is not UTF-8", lambda: mp.convert_model(renamed(of(node(("kernel_shape", [2]), outputs=["QQQQ"])))), M, "b'", "the model holds a name that is not UTF-8: b'\\xff\\xff\\xff\\xff'"),
     ("a size whose name is not UTF-8", lambda: mp.convert_model(renamed(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, "QQQQ"]))), M, "b'", "the model holds a name that is not UTF-8: b'\\xff\\xff\\xff\\xff'"),
     ("as protobuf in Python has it", graphs.refusing_other_encodings(raising(not_utf_8())), M, "b'", "the model holds a name that is not UTF-8: b'\\xff'"),
     ("parsed by protobuf in Python", patched(files, "ModelProto", FromPython, lambda: files.parse_model(b"", "m.onnx")), M, "m.onnx", "m.onnx: holds a name that is not UTF-8: b'\\xff'"),
-    ("told by onnxruntime", lambda: mp.InferenceSession(renamed(of(node(op_type="QQQQ")))), M, "b'", "the model holds a name that is not UTF-8: b'[ONNXRuntimeError] …\\xff…"),
+    ("told by onnxruntime", lambda: mp.InferenceSession(renamed(of(node(op_type="QQQQ")))), M, r"\xff\xff\xff\xff", "the model holds a name that is not UTF-8; onnxruntime says: [ONNXRuntimeError] …\\xff\\xff\\xff\\xff…"),
     ("too large to be written", lambda: files.serialized(TooLarge()), M, "the model", "the model takes more than 2 GiB, which ONNX cannot write; keep its large tensors in other files, with onnx.save_model(..., save_as_external_data=True)"),
     ("a function to restore is gone", lambda: mp.restore_model(changed(mp.convert_model(parse_model(CALL)).model, lambda m: m.functions.pop(0))), M, "'call1'", "the model cannot be restored: node 'call1' called the function 'f', which is gone; restore the model as convert wrote it"),
     ("a Cast to restore is gone", lambda: mp.restore_model(changed(HALF, lambda m: m.graph.node.pop(1))), M, "'maxpool_ort/X/cast'", "the model cannot be restored: nodes that convert had put in are gone, and with them what makes 'maxpool_ort/X/cast'; restore the model as convert wrote it"),
@@ -373,11 +388,11 @@ ROWS = [Row(*row) for row in (
     # files
     ("no file", lambda: mp.convert_file("no.onnx", "c.onnx"), FileNotFoundError, "no.onnx", "[Errno 2] No such file or directory: 'no.onnx'"),
     ("no folder to write to", lambda: mp.convert_file("pool.onnx", "no/c.onnx"), FileNotFoundError, "no/c.onnx", "[Errno 2] No such file or directory: 'no/c.onnx'"),
-    ("no model", lambda: mp.convert_file("text.onnx", "c.onnx"), M, "text.onnx", "text.onnx: expected an ONNX model, got 8 bytes that start with b'no model'; it is damaged, or nested too deeply, or no model"),
+    ("no model", lambda: mp.convert_file("text.onnx", "c.onnx"), M, "text.onnx", "text.onnx: expected an ONNX model, got 8 bytes that start with b'no model'; they are damaged, or nested too deeply, or no model"),
     ("an empty file", lambda: mp.convert_file("empty.onnx", "c.onnx"), M, "empty.onnx", "empty.onnx: expected an ONNX model, got an empty file"),
-    ("no graph", lambda: mp.convert_file("no graph.onnx", "c.onnx"), M, "no graph.onnx", "no graph.onnx: expected an ONNX model, got 2 bytes that start with b'\\x08\\x07' without a graph"),
-    ("a model in ORT format", lambda: mp.convert_file("ort.onnx", "c.onnx"), M, "ort.onnx", "ort.onnx: expected an ONNX model, got a model in ORT format, which cannot be converted; use the ONNX model it was made from; it is damaged, or nested too deeply, or no model"),
-    ("bytes that are no model", lambda: mp.InferenceSession(b"no model"), M, "the bytes given", "the bytes given: expected an ONNX model, got 8 bytes that start with b'no model'; it is damaged, or nested too deeply, or no model"),
+    ("no graph", lambda: mp.convert_file("no graph.onnx", "c.onnx"), M, "no graph.onnx", "no graph.onnx: expected an ONNX model, got 2 bytes without a graph"),
+    ("a model in ORT format", lambda: mp.convert_file("ort.onnx", "c.onnx"), M, "ort.onnx", "ort.onnx: expected an ONNX model, got a model in ORT format, which cannot be converted; use the ONNX model it was made from"),
+    ("bytes that are no model", lambda: mp.InferenceSession(b"no model"), M, "the bytes given", "the bytes given: expected an ONNX model, got 8 bytes that start with b'no model'; they are damaged, or nested too deeply, or no model"),
     ("external data left behind", lambda: mp.convert_file("big.onnx", "good/c.onnx"), M, "big.onnx", "big.onnx: keeps tensors in files beside it, which good/c.onnx would not find; write to the same folder, …, or let the files be copied or linked"),
     ("external data outside", lambda: mp.convert_file("out.onnx", "good/c.onnx", external_data="copy"), M, "'w'", "out.onnx: tensor 'w' is kept in '../big.data', outside of the model's folder, …; put the file beside the model"),
     ("external data that is gone", lambda: mp.InferenceSession("gone.onnx"), M, "'gone.data'", "gone.onnx: tensor 'w' is kept in 'gone.data', which is no file in …; put the file beside the model"),
@@ -385,7 +400,7 @@ ROWS = [Row(*row) for row in (
     ("another file in its place", lambda: mp.convert_file("big.onnx", "bad/c.onnx", external_data="copy"), FileExistsError, "bad/big.data", "[Errno 17] another file is there; move it: '…/bad/big.data'"),
     ("a link in its place", lambda: mp.convert_file("big.onnx", "linked/c.onnx", external_data="copy"), PermissionError, "linked/big.data", "[Errno 1] a link leads out of the folder to write to: '…/linked/big.data'"),
     ("an output that is no tensor", lambda: feed.save_arrays("y.npz", {"y": [np.zeros(1)]}), E, "'y'", "output 'y': only tensors of numbers can be written, got list"),
-    ("an output of texts", lambda: feed.save_arrays("y.npz", {"y": np.array(["a"], object)}), E, "'y'", "output 'y': only tensors of numbers can be written, got ndarray"),
+    ("an output of texts", lambda: feed.save_arrays("y.npz", {"y": np.array(["a"], object)}), E, "'y'", "output 'y': only tensors of numbers can be written, got an array of strings"),
     ("results that are no JSON", lambda: report.from_document("text.onnx"), E, "text.onnx", "text.onnx must hold what bench --json prints: JSONDecodeError: …"),
     # commands that are wrong usage
     ("no command", "", 2, "COMMAND", f"{IN}the following arguments are required: COMMAND"),
@@ -396,14 +411,14 @@ ROWS = [Row(*row) for row in (
     ("--guard", "convert pool.onnx c.onnx --guard some", 2, "--guard", "maxpool-ort convert: error: argument --guard: invalid choice: 'some' (choose from …)"),
     ("--external-data", "convert pool.onnx c.onnx --external-data move", 2, "--external-data", "maxpool-ort convert: error: argument --external-data: invalid choice: 'move' (choose from …)"),
     ("--workload", "bench --workload small", 2, "--workload", "maxpool-ort bench: error: argument --workload: invalid choice: 'small' (choose from …)"),
-    ("--threads", "bench --threads 0", 2, "--threads", "maxpool-ort bench: error: argument --threads: must be >= 1, got 0"),
-    ("--pairs", "bench --pairs many", 2, "--pairs", "maxpool-ort bench: error: argument --pairs: invalid _positive value: 'many'"),
-    ("--seed", "run pool.onnx --seed -1", 2, "--seed", "maxpool-ort run: error: argument --seed: must be >= 0, got -1"),
-    ("--seed that is no number", "run pool.onnx --seed x", 2, "--seed", "maxpool-ort run: error: argument --seed: invalid _seed value: 'x'"),
+    ("--threads", "bench --threads 0", 2, "--threads", "maxpool-ort bench: error: argument --threads: must be an integer >= 1, got '0'"),
+    ("--pairs", "bench --pairs many", 2, "--pairs", "maxpool-ort bench: error: argument --pairs: must be an integer >= 1, got 'many'"),
+    ("--seed", "run pool.onnx --seed -1", 2, "--seed", "maxpool-ort run: error: argument --seed: must be an integer >= 0, got '-1'"),
+    ("--seed that is no number", "run pool.onnx --seed x", 2, "--seed", "maxpool-ort run: error: argument --seed: must be an integer >= 0, got 'x'"),
     # commands that fail
     ("run no file", "run no.onnx", 1, "no.onnx", f"{IN}no.onnx: No such file or directory"),
     ("inspect a folder", "inspect bad", 1, "bad", f"{IN}bad: Is a directory"),
-    ("inspect what is no model", "inspect text.onnx", 1, "text.onnx", f"{IN}text.onnx: expected an ONNX model, got 8 bytes that start with b'no model'; it is damaged, or nested too deeply, or no model"),
+    ("inspect what is no model", "inspect text.onnx", 1, "text.onnx", f"{IN}text.onnx: expected an ONNX model, got 8 bytes that start with b'no model'; they are damaged, or nested too deeply, or no model"),
     ("convert into no folder", "convert pool.onnx no/c.onnx", 1, "no/c.onnx", f"{IN}no/c.onnx: No such file or directory"),
     ("convert into a file", "convert pool.onnx text.onnx/c.onnx", 1, "text.onnx/c.onnx", f"{IN}text.onnx/c.onnx: Not a directory"),
     ("convert over another file", "convert big.onnx bad/c.onnx --external-data link", 1, "bad/big.data", f"{IN}…/bad/big.data: another file is there; move it"),
@@ -417,21 +432,24 @@ ROWS = [Row(*row) for row in (
     ("an input twice", "run add.onnx --input a=a.npy --input a=a.npy", 1, "--input a=a.npy", f"{IN}--input a=a.npy: data for 'a' was given before; give one file for each input"),
     ("a missing input", "run add.onnx --input a=a.npy", 1, "'b'", f"{IN}input 'b': no data given; the model needs 'a', 'b'"),
     ("dtype of an input", "run pool.onnx --input double.npy", 1, "'X'", f"{IN}input 'X': expected dtype float32, got float64"),
-    ("rank of an input", "run add.onnx --input a=flat.npy", 1, "'a'", f"{IN}input 'a': expected rank 3 ('N', 1, 4), got 1 (4,)"),
+    ("rank of an input", "run add.onnx --input a=flat.npy", 1, "'a'", f"{IN}input 'a': expected rank 3, ('N', 1, 4), got rank 1, (4,)"),
     ("size of an input", "run pool.onnx --input long.npy", 1, "'X'", f"{IN}input 'X': expected shape (1, 1, 4), got (1, 1, 5)"),
     ("a file that is no array", "run pool.onnx --input text.npy", 1, "text.npy", f"{IN}text.npy: expected a .npy file, but it cannot be read as one: …"),
     ("a file of another kind", "run pool.onnx --input text.onnx", 1, "text.onnx", f"{IN}text.onnx: expected a .npy, .npz or .pb (TensorProto) file, got .onnx"),
     ("a file of no kind", "run pool.onnx --input text", 1, "text", f"{IN}text: expected a .npy, .npz or .pb (TensorProto) file, got no suffix"),
     ("which array of a file", "run pool.onnx --input many.npz", 1, "many.npz", f"{IN}many.npz: expected an array named 'X', or one array only, got 'b', 'c'"),
     ("a sample that does not fit", "run sample.onnx", 1, "sample.npz", f"{IN}sample sample.npz: input 'more': the model has no such input, only 'X'; give other data with --input"),
-    ("too large to make up", "run huge.onnx", 1, "'X'", f"{IN}input 'X': shape (4000000, 4000000) is too large to make up data; give a file"),
-    ("texts to make up", "run texts.onnx", 1, "'X'", f"{IN}input 'X': cannot make up data of type tensor(string); give a file"),
+    ("a damaged sample", "run damaged.onnx", 1, "damaged.npz", f"{IN}sample damaged.npz: expected a .npz file, but it cannot be read as one: …; give other data with --input"),
+    ("too large to make up", "run huge.onnx", 1, "'X'", f"{IN}input 'X': shape (4000000, 4000000) is too large to make up; give --input"),
+    ("texts to make up", "run texts.onnx", 1, "'X'", f"{IN}input 'X': cannot make up data of type tensor(string); give --input"),
     ("a sequence to feed", "run sequence.onnx", 1, "'X'", f"{IN}input 'X': only tensors can be fed, got seq(tensor(float))"),
-    ("--output of another kind", "run pool.onnx --output y.txt", 1, "--output y.txt", f"{IN}--output y.txt: expected a .npz, .npy or .pb file"),
-    ("--output of too many", "run add.onnx --output y.npy", 1, "--output y.npy", f"{IN}--output y.npy: the model has 2 outputs, which only a .npz file can hold"),
+    ("--output of another kind", "run pool.onnx --output y.txt", 1, "--output y.txt", f"{IN}--output y.txt: expected a .npy, .npz or .pb file, got .txt"),
+    ("--output of too many", "run add.onnx --output y.npy", 1, "--output y.npy", f"{IN}--output y.npy: the model has 2 outputs, which only a .npz file can hold; write to one"),
     ("--output over an input", "run pool.onnx --input a.npy --output a.npy", 1, "--output a.npy", f"{IN}--output a.npy: this file is read by the same run; write to another one"),
     ("--load what is no JSON", "bench --load text.onnx", 1, "text.onnx", f"{IN}text.onnx must hold what bench --json prints: JSONDecodeError: …"),
     ("--load other JSON", "bench --load other.json", 1, "other.json", f"{IN}other.json must hold what bench --json prints: KeyError: 'results'"),
+    ("--load an unknown workload", "bench --load unknown.json", 1, "unknown.json", f"{IN}unknown.json must hold what bench --json prints: KeyError: 'huge'"),
+    ("--load a text for a number", "bench --load words.json", 1, "words.json", f"{IN}words.json must hold what bench --json prints: TypeError: …"),
     ("--plot without matplotlib", patched(report.importlib.util, "find_spec", lambda _: None, lambda: report.check_plot("a.png")), E, "--plot", "--plot needs matplotlib: pip install 'maxpool_ort[plot]'"),
     ("--plot of another kind", "bench --load results.json --plot a.txt", 1, "--plot", f"{IN}--plot must name a file that ends in .png, .svg, .pdf, got a.txt"),
     ("--plot nothing", "bench --load results.json --plot a.png", 1, "--plot", f"{IN}--plot draws ratios against onnxruntime, and there are none"),
@@ -513,12 +531,12 @@ TELLS_NOTHING_ELSE = {
     "a size whose name is not UTF-8": "likewise",
     "as protobuf in Python has it": "likewise",
     "parsed by protobuf in Python": "likewise",
-    "told by onnxruntime": "likewise",
     "results that are no JSON": "the reason is Python's",
     "--load what is no JSON": "likewise",
     "--load other JSON": "likewise",
+    "--load an unknown workload": "likewise",
+    "--load a text for a number": "likewise",
     "a file that is no array": "the reason is NumPy's",
-    "--output of another kind": "the file is what came",
     "--plot without matplotlib": "what to do stands behind a colon",
     "--plot nothing": "nothing came",
 }

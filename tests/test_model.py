@@ -155,7 +155,7 @@ def test_declared_shapes_come_true(case: Case) -> None:
     assert mp.MaxPoolAttributes.from_node(model.graph.node[0]) == mp.MaxPoolAttributes(**case.attributes)
 
 
-OPSETS = f"opset must be from 8 to {NEWEST}, the newest that this onnx knows, got"
+OPSETS = f"opset must be an integer from 8 to {NEWEST}, the newest that this onnx knows, got"
 TYPES = "dtype must be one of float16, float32, float64, int8, uint8, got"
 RANK = "X must have rank 3 (N, C and one axis for each of the 1 entries of kernel_shape (2,)), got rank"
 

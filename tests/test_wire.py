@@ -130,7 +130,7 @@ OTHERWISE: list[tuple[str, str]] = [
 @pytest.mark.parametrize("text", [row[1] for row in OTHERWISE], ids=[row[0] for row in OTHERWISE])
 def test_written_otherwise(text: str) -> None:
     """What says the same in other words is refused too: encode has one way to write it."""
-    expected = f"wire_attributes must read {TEXT!r}, got {text!r}"
+    expected = f"wire_attributes must read {TEXT!r}, got {text!r}; convert the original model again"
     with pytest.raises(mp.InvalidAttributeError, match=f"^{re.escape(expected)}$"):
         wire.decode(text)
 
