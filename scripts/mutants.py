@@ -136,7 +136,6 @@ MUTANTS = [
     ("graphs", "if tensor.ByteSize() < LARGE and not uses_external_data(tensor):", "if False:"),
     ("limits", "if needed > get_memory_limit():", "if False:"),
     ("limits", "(itemsize + 8 * with_indices)", "itemsize"),
-    ("interrupts", "                    _is_in_body = False  # at most once", "                    pass  # at most once"),
     ("interrupts", "if _get_handler(number) is deferring:", "if True:"),
     ("op", "failure = _first(thread) or failure_of(error)", "failure = _first(thread)"),
     ("op", "return next((failure.error for failure in list(_failures.values()) if failure.thread == thread), None)", "return next((failure.error for failure in reversed(list(_failures.values())) if failure.thread == thread), None)"),

@@ -417,6 +417,11 @@ def test_left(text: str, said: str) -> None:
 # (id, body of a graph from X (1, 1, 12) to Y, which node stands unguarded)
 TRUST = [
     ("an input's size", "Y = MaxPool <kernel_shape = [8]> (X)", [False]),
+    (
+        "a size that a constant gives",
+        "s = Constant <value = int64[3] {1, 1, 12}> () Z = Reshape (X, s) Y = MaxPool <kernel_shape = [8]> (Z)",
+        [False],
+    ),
     ("an inferred size", "Z = Relu (X) Y = MaxPool <kernel_shape = [8]> (Z)", [False]),
     (
         "behind ceil_mode",

@@ -149,6 +149,23 @@ def test_sizes_are_proved_through_functions() -> None:
     run_both(model, {"X": X.reshape(1, 1, 18)[..., :12]}, 2)
 
 
+def test_other_versions_in_a_function() -> None:
+    """A function of an opset with another MaxPool keeps it; onnx's checker takes neither, ONNX Runtime runs both."""
+    model = parse_model(HEADER + """ main (float[1, 2, L] X) => (float[a, b, c] Y) { Y = l.f (X) }
+        <domain: "l", opset_import: ["": 11]> f (x) => (y) { y = MaxPool <kernel_shape = [2]> (x) }""")  # fmt: skip
+    done = mp.convert_model(model)
+    assert [each.version for each in done.model.functions[1].opset_import if not each.domain] == [11]
+    assert mp.restore_model(done.model) == model
+    run_both(model, {"X": X}, 1)
+
+
+def test_what_is_left_in_a_function_is_told_once() -> None:
+    """A function that is called twice with the same types is one place, be its nodes converted or left."""
+    model = parse_model(HEADER + """ main (float[1, 2, 9] X) => (float[a, b, c] Y) { Z = l.f (X)  W = Relu (X)  V = l.f (W)  Y = Add (Z, V) }
+        <domain: "l", opset_import: ["": 15]> f (x) => (y) { y = MaxPool <kernel_shape = [2]> (x) }""")  # fmt: skip
+    assert len(mp.convert_model(model, select=[]).skipped) == 1
+
+
 def test_a_slice_in_a_function() -> None:
     """What a function cuts out of X is inferred too, and what it cuts behind a window that is too large is an error."""
     body = "y = MaxPool <kernel_shape = [%d]> (x)  z = Slice (y, s, e, a)  w = MaxPool <kernel_shape = [2]> (z)"

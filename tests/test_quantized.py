@@ -25,6 +25,7 @@ FOLDS = [
     ("a scale of 0", "uint8", "0.0", "3", "0.0", "3", PLAIN, ["float"]),
     ("a negative scale turns the order round", "uint8", "-0.5", "3", "-0.5", "3", PLAIN, ["float"]),
     ("a scale that overflows", "uint8", "1e38", "3", "1e38", "3", PLAIN, ["float"]),
+    ("a scale by which only the last overflows", "uint8", "1.335e36", "0", "1.335e36", "0", PLAIN, ["float"]),
     ("a scale that underflows", "uint8", "1e-45", "0", "1e-45", "0", PLAIN, ["uint8"]),
     ("pads of nothing but padding", "int8", "0.5", "-3", "0.5", "-3",
      PLAIN.replace("[2]", "[2], dilations = [4], pads = [1, 1]"), ["int8"]),
@@ -65,7 +66,13 @@ def test_folds(row: tuple) -> None:
     done = convert(model)
     assert [node.element_type for node in done.converted] == expected
     integers = np.random.default_rng(0).integers(0, 256, (1, 2, 9)).astype(np.uint8).view(element_type)
-    if "0.0" in parameters or "dilations" in body or "1e38" in parameters or "1e-45" in parameters:
+    if (
+        "0.0" in parameters
+        or "dilations" in body
+        or "1e38" in parameters
+        or "1.335e36" in parameters
+        or "1e-45" in parameters
+    ):
         (r,) = mp.InferenceSession(model).run(None, {"Q": integers})
         if expected != ["float"]:
             attributes = mp.MaxPoolAttributes.from_node(model.graph.node[1])

@@ -139,6 +139,15 @@ def test_no_proof(text: str, feed: dict) -> None:
     assert 1 in theirs.shape
 
 
+def test_a_constant_proves() -> None:
+    """The elements of a small initializer are known to inference, those of a large one are not needed."""
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["": 15]> main (float[1, 1, 12] X) => (float[1, 1, w] Y)
+        <int64[3] s = {1, 1, 12}> { Z = Reshape (X, s)  Y = MaxPool <kernel_shape = [2]> (Z) }
+    """)
+    assert [node.is_guarded for node in convert(model).converted] == [False]
+
+
 def test_a_proof_in_two_steps() -> None:
     """What the second of two conversions takes for proved holds behind what the first converted."""
     model = parse_model("""
