@@ -13,6 +13,7 @@ that one that ends is noticed; what ended it is left in a file, of which the nam
 
 import argparse
 from collections.abc import Callable
+from contextlib import suppress
 import importlib.util
 import logging
 from pathlib import Path
@@ -81,13 +82,11 @@ def fuzz_models(data: bytes) -> None:
     seed = draw.choice(SEEDS).read_bytes()
     at = draw.randrange(len(seed))
     for content in (data, seed[:at] + data[:8] + seed[at + draw.randrange(12) :]):
-        try:
+        with suppress(MaxPoolError):
             model = parse_model(content, "the file")
             inspect_model(model)
             converted = convert_model(model).model
             assert restore_model(converted) == model  # noqa: S101
-        except MaxPoolError:
-            continue
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {"attributes": fuzz_attributes, "wire": fuzz_wire, "models": fuzz_models}
