@@ -73,6 +73,8 @@ class _Decision:
     node: ConvertedNode
     x: TensorType
     fold: Fold | None
+    is_fed: bool
+    """Whether X is an input of the model, of which ONNX Runtime checks the size at each run."""
 
 
 class Decider:
@@ -146,7 +148,8 @@ class Decider:
             self.skipped.append(SkippedNode(describe(node), where, chosen.reason, is_ours=False, is_choice=True))
             return
         candidate = replace(candidate, reason=chosen.reason)
-        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold)
+        is_fed = body.function is None and node.input[0] in {value.name for value in body.graph.input}
+        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold, is_fed)
 
     def _checked(self, body: Body, site: Site, attributes: MaxPoolAttributes, x: TensorType) -> TensorType:
         """X with dimensions that fit the attributes; it is an error if they cannot where the node runs in any case."""
@@ -192,7 +195,7 @@ class Decider:
         """What was decided, as it will be reported and done, now that it is known what is proved."""
         converted, replacements = [], {}
         for key, decision in self.decisions.items():
-            can_fail = self.guards_all or not (decision.x.is_static and self.is_proved)
+            can_fail = self.guards_all or not (decision.x.is_static and (self.is_proved or decision.is_fed))
             converted.append(replace(decision.node, is_guarded=can_fail))
             replacements[key] = Replacement(decision.node.attributes, decision.x, can_fail, decision.fold)
         return tuple(converted), replacements

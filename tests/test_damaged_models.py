@@ -25,7 +25,7 @@ import maxpool_ort as mp
 
 MODELS = Path(__file__).parent.parent / "models"
 EXPORTS = Path(__file__).parent / "data" / "exports"
-SECONDS = 10
+SECONDS = 30
 PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 WORKER = """

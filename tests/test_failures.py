@@ -128,15 +128,15 @@ SIGNALS = """
     import os, random, signal, sys, threading
     import numpy as np, onnxruntime, maxpool_ort as mp
     from onnx import helper
-    DEPTH = 60
+    DEPTH = 30
     nodes = [mp.make_maxpool_node([3], inputs=[f"t{i}"], outputs=[f"t{i + 1}"], name=f"pool{i}") for i in range(DEPTH)]
     graph = helper.make_graph(
-        nodes, "chain", [helper.make_tensor_value_info("t0", 1, [4, 8, 4096])],
+        nodes, "chain", [helper.make_tensor_value_info("t0", 1, [2, 8, 4096])],
         [helper.make_tensor_value_info(f"t{DEPTH}", 1, None)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     session = mp.InferenceSession(model)
-    x = np.random.default_rng(0).standard_normal((4, 8, 4096)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((2, 8, 4096)).astype(np.float32)
     (expected,) = session.run(None, {"t0": x})
     def send(number):
         os.kill(os.getpid(), number)
@@ -151,7 +151,7 @@ def test_ctrl_c_at_any_moment() -> None:
     rng, interrupted, cut_short = random.Random(0), 0, 0
     for _ in range(200):
         with mp.record_calls() as calls:
-            timer = threading.Timer(rng.uniform(0, 0.02), send, [signal.SIGINT])
+            timer = threading.Timer(rng.uniform(0, 0.01), send, [signal.SIGINT])
             try:
                 timer.start()
                 while True:
