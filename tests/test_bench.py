@@ -288,3 +288,12 @@ def test_whole_models_on_the_command_line(capsys: pytest.CaptureFixture[str]) ->
     document = json.loads(capsys.readouterr().out)
     assert [entry["model"] for entry in document["models"]] == ["digits"]
     assert document["results"] == document["growth"] == []
+
+
+def test_the_readme_shows_the_kept_models() -> None:
+    """README's table of whole models is that of scripts/bench_models.json."""
+    models = kept("bench_models").models
+    assert len(models) >= 3
+    for m in models:
+        ratios = f"{m.built_in_ms:.2f} | {m.all_ms / m.built_in_ms:.2f} | {m.recommended_ms / m.built_in_ms:.2f}"
+        assert f"| {m.model.removeprefix('light_')} | {m.nodes} | {ratios} | {m.recommended} |" in README
