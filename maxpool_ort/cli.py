@@ -71,8 +71,9 @@ examples:
   maxpool-ort compare models/digits.onnx
   maxpool-ort compare model.onnx --input image=cat.npy --json
 
-Each MaxPool of the main graph is compared on the X that the model gives it with
-ONNX Runtime's own operators; then the outputs of the whole model, to rounding.
+Each MaxPool is compared on the X that the model gives it with ONNX Runtime's own
+operators (those in bodies and functions: with ours); then the outputs of the
+whole model, to rounding.
 Exits with 1 if anything differs.
 """
 _BENCH = """\

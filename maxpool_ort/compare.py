@@ -1,10 +1,11 @@
 """ONNX Runtime's own MaxPool against ours on one model and one input, MaxPool by MaxPool: where, how much and why.
 
-Each MaxPool is compared on the X that the model gives it with ONNX Runtime's own operators, so that no difference is
-counted again behind the node that made it. What the whole model gives with our operators comes last.
+Each MaxPool is compared on the X that the model gives it with ONNX Runtime's own operators (those in bodies and
+functions: with ours), so that no difference is counted again behind the node that made it. What the whole model gives
+with our operators comes last.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 import os
 from pathlib import Path
@@ -18,7 +19,9 @@ import onnxruntime
 from maxpool_ort.array import DTYPES, max_pool
 from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.graphs import all_nodes, is_maxpool
-from maxpool_ort.inspection import inspect_model
+from maxpool_ort.inspection import NodeReport, inspect_model
+from maxpool_ort.model import make_maxpool_model
+from maxpool_ort.op import Call, record_calls
 from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, MaxPoolAttributes, describe
 from maxpool_ort.session import InferenceSession, finding_external_files
 
@@ -46,7 +49,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class NodeComparison:
-    """One MaxPool node of the main graph."""
+    """One MaxPool node; those in bodies and functions once for each shape of X, the first that differs if any does."""
 
     node: str
     attributes: MaxPoolAttributes
@@ -105,7 +108,8 @@ def compare_model(
     reasons = {(r.where, r.node): r.built_in_differs for r in reports}
     main = f"graph {model.graph.name!r}"
     pools = [node for node in model.graph.node if is_maxpool(node)]
-    not_compared = tuple(f"{report.node} in {report.where}" for report in reports if report.where != main)
+    inner = {(report.node, report.attributes): report for report in reports if report.where != main}
+    not_compared = tuple(f"{report.node} in {report.where}" for report in inner.values())
     watched = _with_outputs(model, pools)
     try:
         theirs = _run(watched, feed, path, is_ours=False)
@@ -121,7 +125,12 @@ def compare_model(
             not_compared = (*not_compared, f"{describe(node)}: {x.dtype}")
             continue
         nodes.append(_compare_node(node, x, theirs, reasons.get((main, describe(node)), ())))
-    ours = _run(watched, feed, path, is_ours=True)
+    with record_calls(with_x=True) as calls:
+        ours = _run(watched, feed, path, is_ours=True)
+    compared = _compare_inner([call for call in calls if call.node not in set(map(describe, pools))], inner)
+    reached = {node.node for node in compared}
+    not_compared = tuple(each for each in not_compared if each not in reached)
+    nodes += compared
     outputs = [difference(o.name, theirs[o.name], ours[o.name], is_exact=False) for o in model.graph.output]
     return Comparison(tuple(nodes), tuple(filter(None, outputs)), not_compared)
 
@@ -136,6 +145,38 @@ def _compare_node(node: NodeProto, x: Array, theirs: Mapping[str, Array], reason
         if name
     ]
     return NodeComparison(describe(node), attributes, str(x.dtype), x.shape, tuple(filter(None, found)), reasons)
+
+
+def _compare_inner(
+    calls: Iterable[Call], reports: Mapping[tuple[str, MaxPoolAttributes | None], NodeReport]
+) -> list[NodeComparison]:
+    """Nodes in bodies and functions: ONNX Runtime's operator by itself on what each call of ours was given."""
+    found: dict[tuple[str, tuple[int, ...]], NodeComparison] = {}
+    for call in calls:
+        report = reports.get((call.node, call.attributes))
+        if report is None or call.x is None or report.element_type == "bfloat16":
+            continue
+        x = call.x.astype(np.float16) if report.element_type == "float16" else call.x  # a Cast stands before it
+        given = {each.name: getattr(call.attributes, each.name) for each in fields(call.attributes)}
+        made = max_pool(x, **given, return_indices=True)
+        if call.attributes.auto_pad != "NOTSET":
+            del given["pads"]
+        model = make_maxpool_model(**given, input_shape=x.shape, dtype=x.dtype, with_indices=call.with_indices)
+        try:
+            theirs = InferenceSession(model, select=[]).run(None, {"X": x})
+        except Exception as error:  # noqa: BLE001 (whatever ONNX Runtime raises is the finding)
+            differences = [Difference("Y", f"refused: {str(error).strip().splitlines()[-1]}", str(made[0].shape))]
+        else:
+            pairs = zip(("Y", "Indices"), theirs, made, strict=False)
+            differences = list(filter(None, (difference(*pair) for pair in pairs)))
+        node = f"{report.node} in {report.where}"
+        comparison = NodeComparison(
+            node, call.attributes, str(x.dtype), x.shape, tuple(differences), report.built_in_differs
+        )
+        key = node, x.shape
+        if key not in found or (differences and not found[key].differences):
+            found[key] = comparison
+    return list(found.values())
 
 
 def difference(tensor: str, theirs: Any, ours: Any, *, is_exact: bool = True) -> Difference | None:

@@ -16,7 +16,7 @@ What is worked around here was read in ``pyop/pyfunc.cc`` and ``_ocos.py`` of mi
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 import logging
@@ -77,6 +77,9 @@ class Call:
     input_shape: tuple[int, ...]
     output_shape: tuple[int, ...]
     seconds: float
+    with_indices: bool = False
+    x: Array | None = None
+    """What it was given, if that is recorded too."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ _numbers = count()
 _log = logging.getLogger("maxpool_ort")
 _current = threading.local()
 """``run``: the run of a session of ours that this thread is in, if it is in one."""
-_recorders: list[list[Call]] = []
+_recorders: list[tuple[list[Call], bool]] = []
 
 
 class _Output(np.ndarray[Any, Any]):
@@ -108,9 +111,9 @@ def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[A
     decoded, pooling = _prepared(attributes, x.shape, x.itemsize, get_memory_limit(), with_indices=with_indices)
     y, indices = pooling(x)
     if _recorders:
-        call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start)
-        for recorder in _recorders:
-            recorder.append(call)
+        call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start, with_indices)
+        for calls, with_x in _recorders:
+            calls.append(replace(call, x=x) if with_x else call)
     return y, indices
 
 
@@ -250,8 +253,8 @@ def register(session_options: onnxruntime.SessionOptions) -> None:
 
 
 @contextmanager
-def record_calls() -> Iterator[list[Call]]:
-    """Collect what our operators do, in all sessions and threads, while the context is open.
+def record_calls(*, with_x: bool = False) -> Iterator[list[Call]]:
+    """Collect what our operators do, in all sessions and threads, while the context is open; ``with_x``: and see.
 
     >>> with record_calls() as calls:
     ...     pass
@@ -259,11 +262,11 @@ def record_calls() -> Iterator[list[Call]]:
     []
     """
     calls: list[Call] = []
-    _recorders.append(calls)
+    _recorders.append((calls, with_x))
     try:
         yield calls
     finally:
-        _recorders[:] = [recorder for recorder in _recorders if recorder is not calls]
+        _recorders[:] = [recorder for recorder in _recorders if recorder[0] is not calls]
 
 
 _TOLD = re.compile(re.escape(HELPER_PREFIX) + r".*Input shape:\{(?:1,)+(\d+)\}", re.DOTALL)

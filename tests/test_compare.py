@@ -82,7 +82,7 @@ def test_indices_are_compared() -> None:
 
 
 def test_x_of_an_initializer_and_nodes_in_bodies() -> None:
-    """X may be an initializer; nodes in bodies are named as not compared by themselves, their outputs with the model's."""
+    """X may be an initializer; nodes in bodies are compared where they run, and named as not compared where not."""
     model = parse_model("""
         <ir_version: 8, opset_import: ["": 13]>
         main (bool go) => (float[1, 1, 3] A, float[1, 1, l] B) {
@@ -95,10 +95,29 @@ def test_x_of_an_initializer_and_nodes_in_bodies() -> None:
     """)
     model.graph.initializer.append(numpy_helper.from_array(np.array([[[1, NAN, 2, 3]]], np.float32), "W"))
     found = compare_model(model, {"go": np.array(True)})
-    assert [len(node.differences) for node in found.nodes] == [1]
+    assert [len(node.differences) for node in found.nodes] == [1, 1]
+    assert "then_branch" in found.nodes[1].node
     assert [each.tensor for each in found.outputs] == ["A", "B"]
-    assert len(found.not_compared) == 1
+    assert found.not_compared == ()
+    found = compare_model(model, {"go": np.array(False)})  # the branch with the node does not run
+    assert len(found.nodes) == 1
     assert "then_branch" in found.not_compared[0]
+
+
+@pytest.mark.parametrize("element_type", ["float", "float16", "double"])
+def test_nodes_in_functions(element_type: str) -> None:
+    """Each call of a function is compared on what it was given, also where ONNX Runtime would refuse the node."""
+    model = parse_model(f"""
+        <ir_version: 8, opset_import: ["": 15, "l": 1]>
+        main ({element_type}[1, 1, 9] X) => ({element_type}[a, b, c] Y) {{ Z = l.f <k = [2]> (X)  Y = l.f <k = [3]> (Z) }}
+        <domain: "l", opset_import: ["": 15]> f <k> (x) => (y) {{ y, i = MaxPool <kernel_shape: ints = @k> (x) }}
+    """)
+    dtype = {"float": np.float32, "double": np.float64}.get(element_type, np.float16)
+    x = np.array([[[1, NAN, 2, 3, 4, 5, 6, 7, 8]]], dtype)
+    found = compare_model(model, {"X": x})
+    assert [(node.dtype, node.x_shape) for node in found.nodes] == [(x.dtype, (1, 1, 9)), (x.dtype, (1, 1, 8))]
+    assert [node.node.partition(" in ")[0] for node in found.nodes] == ["MaxPool with output 'y'"] * 2
+    assert found.nodes[0].differences
 
 
 def test_a_model_that_onnxruntime_refuses() -> None:
