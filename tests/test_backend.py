@@ -1,5 +1,6 @@
 """ONNX's own test suite for MaxPool, through the Backend interface; every test must have run our operator."""
 
+from pathlib import Path
 import re
 from typing import Any
 import unittest
@@ -30,7 +31,11 @@ def test_the_suite_is_whole() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = onnx.backend.test.loader.load_model_tests(kind="node")
-    holding = {f"{case.name}_cpu" for case in cases if any(node.op_type == "MaxPool" for node in case.model.graph.node)}
+    holding = set()
+    for case in cases:
+        model = case.model or onnx.load(Path(case.model_dir) / "model.onnx")  # older onnx gives the file only
+        if any(node.op_type == "MaxPool" for node in model.graph.node):
+            holding.add(f"{case.name}_cpu")
     assert holding <= set(NODE)
     assert len(holding) >= 19
     assert len(PYTORCH) >= 9

@@ -13,6 +13,7 @@ from onnx.parser import parse_model
 import onnxruntime
 import pytest
 from subprocesses import printed
+from versions import skip_unless_known
 
 import maxpool_ort as mp
 
@@ -69,6 +70,7 @@ def test_opsets(opset: int, shape: tuple[Any, ...]) -> None:
     model = one_node(opset, helper.make_node("MaxPool", ["X"], ["Y"], kernel_shape=[3, 2], name="pool1"), shape=shape)
     done = convert(model)
     assert [node.is_guarded for node in done.converted] == [shape[0] != 1]
+    skip_unless_known(opset)
     run_both(model, {"X": X}, 1)
 
 
@@ -603,7 +605,8 @@ def test_every_model_in_the_wheel() -> None:
     models = [onnx.load(path, load_external_data=False) for path in sorted(WHEEL.rglob("*.onnx"))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite casts infinities while it builds its cases
-        models += [case.model for case in onnx.backend.test.loader.load_model_tests(kind="node")]
+        cases = onnx.backend.test.loader.load_model_tests(kind="node")
+    models += [case.model for case in cases if case.model is not None]  # older onnx gives files, which are in the wheel
     holding = 0
     for model in models:
         done = mp.convert_model(model)

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import onnxruntime
 from oracle import assert_same, max_pool_oracle
 import pytest
+from versions import ORT
 
 import maxpool_ort as mp
 
@@ -142,6 +143,8 @@ REFUSALS: list[tuple[str, np.ndarray, dict[str, Any], str, list[float]]] = [
 @pytest.mark.parametrize(("x", "attributes", "text", "our"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS])
 def test_refusals(x: np.ndarray, attributes: dict[str, Any], text: str, our: list[float]) -> None:
     """ONNX Runtime's own refuses the model or fails at the run; ours runs."""
+    if "non-negative" in text and ORT < (1, 32):
+        pytest.skip("older ones run, and give what they give with Indices, see below")
     with pytest.raises(Exception, match=text) as caught:
         built_in(x, attributes)
     assert type(caught.value).__module__ == "onnxruntime.capi.onnxruntime_pybind11_state"

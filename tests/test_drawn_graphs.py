@@ -5,14 +5,16 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from oracle import Axis, assert_same, max_pool_oracle, output_size
 import pytest
+from versions import ORT
 
 import maxpool_ort as mp
 
@@ -473,7 +475,13 @@ def plain_session(model: ModelProto) -> onnxruntime.InferenceSession:
     """ONNX Runtime's own session of a converted model."""
     options = onnxruntime.SessionOptions()
     mp.register(options)
-    return onnxruntime.InferenceSession(model.SerializeToString(), options)
+    try:
+        return onnxruntime.InferenceSession(model.SerializeToString(), options)
+    except InvalidArgument as error:
+        # Optimizing several QuantizeLinear and DequantizeLinear in a row; without any MaxPool, too.
+        if ORT < (1, 32) and "is not a graph input, initializer, or output of a previous node" in str(error):
+            reject()
+        raise
 
 
 def maxpools(graph: GraphProto | FunctionProto) -> list[NodeProto]:

@@ -10,6 +10,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, I
 from oracle import max_pool_oracle
 import pytest
 from strategies import Case, cases
+from versions import describes_ort
 
 import maxpool_ort as mp
 from maxpool_ort.inspection import differences, inspect_model
@@ -28,6 +29,7 @@ def built_in(case: Case, *, with_indices: bool) -> list[np.ndarray] | None:
         return None
 
 
+@describes_ort
 @pytest.mark.parametrize("with_indices", [False, True])
 @settings(max_examples=700)
 @given(case=cases())
@@ -52,6 +54,7 @@ def test_reasons_are_exact(case: Case, *, with_indices: bool) -> None:
         assert agrees == (not definite), definite
 
 
+@describes_ort
 @pytest.mark.parametrize("with_indices", [False, True])
 @settings(max_examples=700)
 @given(case=cases())

@@ -10,13 +10,12 @@ from onnx import TensorProto, helper
 import onnxruntime
 import pytest
 from strategies import Case, cases
+from versions import onnxruntime_knows
 
 import maxpool_ort as mp
 from maxpool_ort.model import make_node_before_pyop, make_pyop_node
 
 NEWEST = onnx.defs.onnx_opset_version()
-NEWEST_IN_ANY_ORT = 21
-"""The newest opset that every onnxruntime that this package allows knows."""
 
 
 def dims(value: onnx.ValueInfoProto) -> list[int | str | None]:
@@ -25,19 +24,6 @@ def dims(value: onnx.ValueInfoProto) -> list[int | str | None]:
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
         for dim in value.type.tensor_type.shape.dim
     ]
-
-
-def onnxruntime_knows(opset: int) -> bool:
-    """Whether the installed onnxruntime takes models of an opset: asked with the simplest one."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "identity", [x], [y])
-    imports = [helper.make_opsetid("", opset)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=helper.find_min_ir_version_for(imports))
-    try:
-        onnxruntime.InferenceSession(model.SerializeToString())
-    except onnxruntime.capi.onnxruntime_pybind11_state.Fail:
-        return opset <= NEWEST_IN_ANY_ORT
-    return True
 
 
 @pytest.mark.parametrize("opset", range(8, NEWEST + 1))

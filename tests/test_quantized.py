@@ -10,6 +10,7 @@ import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 import pytest
 from test_convert import convert, run_both
+from versions import ONNX
 
 import maxpool_ort as mp
 
@@ -62,6 +63,8 @@ def model_of(element_type: str, parameters: tuple[str, str, str, str], body: str
 def test_folds(row: tuple) -> None:
     """Ours takes the integers where that is the same, and what comes out is the same."""
     _, element_type, *parameters, body, expected = row
+    if "1e-45" in parameters and ONNX < (1, 23):
+        pytest.skip("onnx's parser takes subnormal numbers from 1.23 on")
     model = model_of(element_type, tuple(parameters), body)
     done = convert(model)
     assert [node.element_type for node in done.converted] == expected

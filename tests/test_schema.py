@@ -109,7 +109,7 @@ LISTS = {
 # (id, what is no list of integers, how it is shown)
 NO_LISTS: list[tuple[str, Any, str]] = [
     ("integer", 3, "3"),
-    ("NumPy integer", np.int64(3), "np.int64(3)"),
+    ("NumPy integer", np.int64(3), repr(np.int64(3))),
     ("array of rank 0", np.array(3), "array(3)"),
     ("text", "33", "'33'"),
     ("bytes", b"33", "b'33'"),
@@ -128,7 +128,7 @@ def test_no_list(name: str, value: Any, shown: str) -> None:
 # (id, what holds something else than integers, how it is shown)
 NO_INTEGERS: list[tuple[str, Any, str]] = [
     ("float", [1, 2.0], "(1, 2.0)"),
-    ("NumPy float", np.array([2.0]), "(np.float64(2.0),)"),
+    ("NumPy float", np.array([2.0]), repr((np.float64(2.0),))),
     ("text", ["2"], "('2',)"),
     ("none", [None], "(None,)"),
     ("list", [[2, 2]], "([2, 2],)"),
