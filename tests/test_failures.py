@@ -186,8 +186,8 @@ def test_other_signals() -> None:
         raise SystemExit(7)
     signal.signal(signal.SIGTERM, leave)
     timer = threading.Timer(0.003, send, [signal.SIGTERM])
-    timer.start()
     try:
+        timer.start()
         while True:
             session.run(None, {"t0": x})
     except SystemExit as exit_:
