@@ -5,6 +5,7 @@ import multiprocessing
 from pathlib import Path
 import pickle
 
+import joblib
 import numpy as np
 import onnx
 from onnx import numpy_helper
@@ -101,8 +102,7 @@ def test_processes(context: multiprocessing.context.BaseContext, pool: str) -> N
 
 
 def test_joblib() -> None:
-    """Joblib's workers too, where it is installed."""
-    joblib = pytest.importorskip("joblib", reason="joblib is no dependency")
+    """Joblib's workers too."""
     session = mp.InferenceSession(model())
     for outputs in joblib.Parallel(2)(joblib.delayed(work)(session, X) for _ in range(4)):
         check(outputs)
