@@ -16,6 +16,7 @@ from maxpool_ort.bench import DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
 from maxpool_ort.convert import ExternalData
 from maxpool_ort.decide import Guard
 from maxpool_ort.errors import MaxPoolError
+from maxpool_ort.runtimes import RUNTIMES
 
 __all__ = ["main"]
 
@@ -94,6 +95,27 @@ examples:
   maxpool-ort bench --model models/segnet.onnx
   maxpool-ort bench --json > results.json
   maxpool-ort bench --load results.json --plot ratios.svg
+"""
+_CONFORMANCE = """\
+Hold runtimes against test vectors for MaxPool-12: standard models, inputs, and
+outputs that come from plain loops written from the operator's page. Where the
+page is silent, cases are marked, and never decide the exit code. Without
+--runtime and --command, all runtimes that are installed are tried; each runs
+in a process of its own.
+
+Exits with 1 if a runtime that you name (without names: ours) does not pass a
+case that the page decides.
+"""
+_CONFORMANCE_EXAMPLES = """\
+examples:
+  maxpool-ort conformance
+  maxpool-ort conformance --runtime onnxruntime --feature ceil_mode
+  maxpool-ort conformance --html conformance.html
+  maxpool-ort conformance --command 'mine --model {model} --in {inputs} --out {outputs}'
+
+{model} is a file, {inputs} a folder with input_0.pb, {outputs} a folder into
+which the command writes output_0.pb (Y) and, where the model has Indices,
+output_1.pb: TensorProto all of them. An exit code other than 0 is a refusal.
 """
 
 
@@ -207,6 +229,39 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.add_argument("model", metavar="MODEL", help="an ONNX model, not converted")
     _add_input(compare)
+
+    conformance = add(
+        "conformance",
+        commands.conformance,
+        "hold runtimes against test vectors for MaxPool-12",
+        _CONFORMANCE,
+        _CONFORMANCE_EXAMPLES,
+    )
+    conformance.add_argument(
+        "--runtime", action="append", default=[], choices=RUNTIMES, metavar="NAME",
+        help=f"one of {', '.join(RUNTIMES)}; repeat for more (default: all that are installed)",
+    )  # fmt: skip
+    conformance.add_argument(
+        "--command", dest="command_line", metavar="TEXT", help="a command that runs a model, see below"
+    )
+    conformance.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only the cases of this name, which may hold *; repeat for more",
+    )
+    conformance.add_argument(
+        "--feature", action="append", default=[], metavar="NAME", help="only the cases of this feature; repeat for more"
+    )
+    conformance.add_argument(
+        "--kit", metavar="FOLDER", help="another folder of such cases (default: what is installed)"
+    )
+    conformance.add_argument(
+        "--timeout", type=_at_least(1), default=60, metavar="SECONDS", help="for one case (default: %(default)s)"
+    )
+    conformance.add_argument("--load", metavar="FILE", help="show what --json has printed, rather than run")
+    conformance.add_argument("--html", metavar="FILE", help="write all of it as one page")
 
     bench = add("bench", commands.bench, "how fast it is, against others", _BENCH, _BENCH_EXAMPLES)
     names = [workload.name for workload in WORKLOADS]

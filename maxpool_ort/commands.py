@@ -12,18 +12,23 @@ import numpy as np
 from maxpool_ort.bench import cases, growth, machine, measure
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.compare import Difference, compare_model
+from maxpool_ort.conformance import COMMAND, choose, default_kit, hold, read_kit
+from maxpool_ort.conformance_report import as_document as conformance_document
+from maxpool_ort.conformance_report import as_page, failures, summary
+from maxpool_ort.conformance_report import from_document as conformance_from
 from maxpool_ort.convert import Conversion, convert_file, restore_file
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
-from maxpool_ort.files import read_model
+from maxpool_ort.files import read_model, write_whole
 from maxpool_ort.graphs import Dims
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
 from maxpool_ort.repair import RepairedShape, repaired_shapes
 from maxpool_ort.report import Findings, as_document, check_plot, draw, from_document, tables
+from maxpool_ort.runtimes import OURS
 from maxpool_ort.session import InferenceSession
 from maxpool_ort.table import best_table, track
 
-__all__ = ["Outcome", "bench", "compare", "convert", "inspect", "restore", "run"]
+__all__ = ["Outcome", "bench", "compare", "conformance", "convert", "inspect", "restore", "run"]
 
 
 class Outcome(NamedTuple):
@@ -263,6 +268,29 @@ def compare(options: argparse.Namespace) -> Outcome:
         "nothing differs" if found.is_same else "ONNX Runtime's own MaxPool and ours differ",
     ]
     return Outcome(result, "\n\n".join(parts), 0 if found.is_same else 1)
+
+
+def conformance(options: argparse.Namespace) -> Outcome:
+    """Hold runtimes against the kit; the exit code is 1 if one that was asked for fails what the page decides."""
+    if options.load:
+        cases, held = conformance_from(options.load)
+    else:
+        cases = choose(read_kit(options.kit or default_kit()), options.case, options.feature)
+        held = hold(cases, options.runtime, options.command_line, options.timeout)
+    judged = {*options.runtime, *([COMMAND] if options.command_line else [])} or {OURS}
+    failed = [(each, case, verdict) for each in held for case, verdict in failures(cases, each)]
+    rows = [[e.runtime, c.name, "silent" if c.silent else "decides", v.outcome, v.detail] for e, c, v in failed]
+    if options.html:
+        page = as_page(cases, held).encode()
+        write_whole(options.html, lambda file: file.write(page))
+    parts = [
+        ", ".join(f"{each.runtime} {each.version}".strip() for each in held),
+        best_table(*summary(cases, held)),
+        *([best_table(["runtime", "case", "the page", "outcome", "what it gave"], rows)] if rows else []),
+        *([f"wrote {options.html}"] if options.html else []),
+    ]
+    is_bad = any(each.runtime in judged and not case.silent for each, case, _ in failed)
+    return Outcome(conformance_document(cases, held), "\n\n".join(parts), int(is_bad))
 
 
 def _difference_cells(difference: Difference | None) -> list[str]:

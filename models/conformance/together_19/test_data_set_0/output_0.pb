@@ -1,0 +1,1 @@
+BYJ0-@H[(93\4FGUWC,EVMKPR1]%.#2$SDYJLNA_:O<!^QI6ZT

@@ -1,0 +1,1 @@
+BYJ¨aWaW.^ggMùïLIÈd]d%%ÕRVRÅ'p'p?~4õanaO$6+69U9Uq;q;j<7<UÎUÎg*{*-D-DB67 )òß;ß@m@fccNJNJiEi511` bêÆ/î¨SþSþAvAvØØÉÉTRTˆÅyÅÇZZ«.«.¸4¿Êc·cñ_e_5@5$>P>PBCBC

@@ -1,0 +1,1 @@
+BYJ=9B@GG99B@B@FACDCD->CDED

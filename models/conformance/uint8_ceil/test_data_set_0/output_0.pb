@@ -1,0 +1,1 @@
+BYJ[@?\FGW)VKR]S.YXYXA_^>ZZ

@@ -1,0 +1,1 @@
+BYJxUUkkk<nnnkttnnnVttnnnIttGGGIRRrrrdderrrduuKggguuKggguuCgggQsqqqojjqqqwwwJoowwwhmmwwwhlll:bOOOaaaOfpppi!fpppi/fpppi//___T

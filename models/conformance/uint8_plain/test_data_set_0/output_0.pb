@@ -1,0 +1,1 @@
+BYJ@UnnVttnVttnNtt[Nre\duu\guussuussqoomwvomwvmmwv^lYMfpiXfpiXfpi_T8

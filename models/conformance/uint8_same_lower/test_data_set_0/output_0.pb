@@ -1,0 +1,1 @@
+BYJ$%>)U\`NS+ZVTIDc]L,-F^XQYa_<b:OW0

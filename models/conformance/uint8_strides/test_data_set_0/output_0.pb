@@ -1,0 +1,1 @@
+BYJUktn$Rr\uKSsqowmW:ODif_T
