@@ -117,8 +117,10 @@ def read_kit(folder: str | os.PathLike[str]) -> list[Case]:
 
     Raises
     ------
+    OSError
+        If the list of its cases cannot be read.
     MaxPoolError
-        If there is no kit.
+        If that is something else.
 
     Examples
     --------
@@ -130,13 +132,14 @@ def read_kit(folder: str | os.PathLike[str]) -> list[Case]:
     try:
         rows = json.loads(index.read_text(encoding="utf-8"))
         return [Case(**row, folder=index.parent / row["name"]) for row in rows]
-    except OSError as error:
-        raise MaxPoolError(f"{index}: {error.strerror}; expected the index of a conformance kit") from error
+    except OSError:
+        raise
     except (ValueError, TypeError, KeyError) as error:
-        raise MaxPoolError(f"{index}: expected the index of a conformance kit, got something else: {error}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise MaxPoolError(f"{index} must be the index of a conformance kit, got something else: {reason}") from error
 
 
-def choose(cases: Iterable[Case], names: Sequence[str], features: Sequence[str]) -> list[Case]:
+def choose(cases: Sequence[Case], names: Sequence[str], features: Sequence[str]) -> list[Case]:
     """The cases whose name matches one of these patterns, and whose feature is one of these; none given: all.
 
     Raises
@@ -151,7 +154,9 @@ def choose(cases: Iterable[Case], names: Sequence[str], features: Sequence[str])
         and (not features or case.feature in features)
     ]
     if not chosen:
-        raise MaxPoolError(f"no case of the kit matches --case {list(names)} and --feature {list(features)}")
+        asked = " and ".join([*(f"--case {name}" for name in names), *(f"--feature {name!r}" for name in features)])
+        there = ", ".join(dict.fromkeys(case.feature for case in cases))
+        raise MaxPoolError(f"no case is {asked}; the features of the kit are: {there}")
     return chosen
 
 
@@ -215,7 +220,8 @@ class _Process:
             refusal = _ended(self._process.wait())
         if refusal:
             self.end()
-            raise MaxPoolError(f"runtime {runtime} does not start: {_one_line(refusal)}")
+            said = _one_line(refusal)
+            raise MaxPoolError(f"runtime {runtime} does not start: {said}; try to import it in Python")
 
     def run(self, case: Case, timeout: float) -> Verdict:
         try:
@@ -255,7 +261,8 @@ def try_command(command: str, cases: Iterable[Case], timeout: float) -> Iterator
                 yield Verdict(case.name, "crashed", f"no answer in {timeout:g} seconds")
                 continue
             except OSError as error:
-                raise MaxPoolError(f"--command {words[0]}: {error.strerror}") from error
+                said = f"got {words[0]}: {error.strerror}"
+                raise MaxPoolError(f"--command must be a program that runs, {said}") from error
             if done.returncode:
                 said = _one_line(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
                 outcome: Outcome = "crashed" if done.returncode < 0 else "refused"

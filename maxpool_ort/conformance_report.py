@@ -74,9 +74,8 @@ def from_document(path: str) -> tuple[list[Case], list[Held]]:
             for name, found in document["runtimes"].items()
         ]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise MaxPoolError(
-            f"{path}: expected what maxpool-ort conformance --json printed, got something else"
-        ) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise MaxPoolError(f"{path} must hold what conformance --json prints: {reason}") from error
     return cases, held
 
 
@@ -110,7 +109,7 @@ meter { width: 100%; height: 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper); white-space: normal;
-  min-width: 8rem; }
+  min-width: 9rem; }
 tbody th { font-weight: 400; }
 tr:last-child > * { border-bottom: 0; }
 .good { background: var(--good); } .part { background: var(--part); } .bad { background: var(--bad); }
@@ -124,8 +123,8 @@ code { font: .9rem ui-monospace, monospace; }
 </style>
 <h1>MaxPool-12: who computes what</h1>
 <p>$count test vectors for ONNX's MaxPool of operator version 12. What is expected comes from plain
-loops written from the operator's page; dtype, shape and every element count, NaN is NaN. Where the page is silent, cases
-are marked, and the answer is what this package has decided on.</p>
+loops written from the operator's page; dtype, shape and every element count, NaN is NaN. Where the page is silent,
+cases are marked, and the answer is what this package has decided on.</p>
 <ul class="scores">
 $scores
 </ul>

@@ -125,7 +125,8 @@ RUNTIMES = {
 def serve(runtime: str, connection: Connection) -> None:
     """Say what keeps the runtime from starting, or an empty text; then answer each model and its inputs."""
     try:
-        importlib.import_module(RUNTIMES[runtime].module)
+        found = RUNTIMES[runtime]
+        importlib.import_module(found.module)
     except Exception as error:  # noqa: BLE001 (whatever it raises is the finding)
         connection.send(f"{type(error).__name__}: {error}")
         return
@@ -137,7 +138,7 @@ def serve(runtime: str, connection: Connection) -> None:
             return
         answer: tuple[str, Any]
         try:
-            answer = "pass", [np.asarray(output) for output in RUNTIMES[runtime].run(model, feed)]
+            answer = "pass", [np.asarray(output) for output in found.run(model, feed)]
         except NotApplicable as error:
             answer = "n/a", str(error)
         except Exception as error:  # noqa: BLE001 (likewise)

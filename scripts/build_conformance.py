@@ -517,7 +517,8 @@ def main() -> int:
     changed = [name for name, data in built.items() if name not in there or (options.out / name).read_bytes() != data]
     stray = sorted(there - set(built))
     if options.check:
-        print("\n".join([*(f"differs: {name}" for name in changed), *(f"not built: {name}" for name in stray)]))
+        found = [*(f"differs: {name}" for name in changed), *(f"not built: {name}" for name in stray)]
+        print("\n".join(found) or f"{options.out}: all as built")
         return 1 if changed or stray else 0
     for name in stray:
         (options.out / name).unlink()

@@ -8,6 +8,7 @@ import io
 import json
 from pathlib import Path
 import re
+import shlex
 import traceback
 from typing import Any, NamedTuple
 
@@ -21,7 +22,22 @@ from onnxruntime_extensions import get_library_path
 import pytest
 
 import maxpool_ort as mp
-from maxpool_ort import backend, cli, commands, compare, feed, files, graphs, inspection, limits, op, report, wire
+from maxpool_ort import (
+    backend,
+    cli,
+    commands,
+    compare,
+    conformance,
+    feed,
+    files,
+    graphs,
+    inspection,
+    limits,
+    op,
+    report,
+    runtimes,
+    wire,
+)  # fmt: skip
 from maxpool_ort.kernel import threads
 
 PACKAGE = Path(mp.__file__).parent
@@ -39,6 +55,7 @@ ADD = """
     <ir_version: 7, opset_import: ["": 12]> add (float[N, 1, 4] a, float[N, 1, 4] b) => (float[N, 1, 3] y, float[N, 1, 4] c)
     { c = Add (a, b) [pool1] y = MaxPool <kernel_shape = [2]> (c) }
 """
+RANK_1 = conformance.read_kit(conformance.default_kit())[0]
 RELU = '<ir_version: 7, opset_import: ["": 12]> g (float[2] X) => (float[2] Y) { Y = Relu (X) }'
 SEQUENCE = """
     <ir_version: 7, opset_import: ["": 12]> g (seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }
@@ -116,6 +133,8 @@ FILES = {
     "results.json": json.dumps(results()).encode(),
     "other.json": b"{}",
     "unknown.json": json.dumps(results(workload="huge")).encode(),
+    "kit/cases.json": b'[{"name": "a"}]',
+    "held.json": b'{"cases": [], "runtimes": {}}',
     "words.json": json.dumps(results(ours_ms="fast")).encode(),
 }  # fmt: skip
 
@@ -451,6 +470,19 @@ ROWS = [Row(*row) for row in (
     ("--load an unknown workload", "bench --load unknown.json", 1, "unknown.json", f"{IN}unknown.json must hold what bench --json prints: KeyError: 'huge'"),
     ("--load a text for a number", "bench --load words.json", 1, "words.json", f"{IN}words.json must hold what bench --json prints: TypeError: …"),
     ("--plot without matplotlib", patched(report.importlib.util, "find_spec", lambda _: None, lambda: report.check_plot("a.png")), E, "--plot", "--plot needs matplotlib: pip install 'maxpool_ort[plot]'"),
+    # conformance
+    ("--runtime", "conformance --runtime tvm", 2, "--runtime", "maxpool-ort conformance: error: argument --runtime: invalid choice: 'tvm' (choose from …)"),
+    ("--timeout", "conformance --timeout 0", 2, "--timeout", "maxpool-ort conformance: error: argument --timeout: must be an integer >= 1, got '0'"),
+    ("no such case", "conformance --case rank_9 --feature ties", 1, "rank_9", f"{IN}no case is --case rank_9 and --feature 'ties'; the features of the kit are: ranks, windows, …"),
+    ("no kit", "conformance --kit good", 1, "good/cases.json", f"{IN}good/cases.json: No such file or directory"),
+    ("a kit of something else", "conformance --kit kit", 1, "kit/cases.json", f"{IN}kit/cases.json must be the index of a conformance kit, got something else: TypeError: …"),
+    ("a runtime that is not installed", patched(runtimes.importlib.util, "find_spec", lambda _: None, lambda: conformance.hold([], ["openvino"], None, 1)), mp.MissingDependencyError, "openvino", "runtime openvino must be installed, and is not; pip install openvino"),
+    ("a runtime that does not start", lambda: list(conformance.try_runtime("none", [RANK_1], 9)), E, "none", "runtime none does not start: KeyError: 'none'; try to import it in Python"),
+    ("--command no words", "conformance --command \"'a\"", 1, "--command", f"""{IN}--command must be words as a shell would split them, got "'a": No closing quotation"""),
+    ("--command without places", "conformance --command 'run {model}'", 1, "--command", f"{IN}--command must say where {{inputs}} and {{outputs}} go, got 'run {{model}}'"),
+    ("--command nowhere", "conformance --command './nowhere {model} {inputs} {outputs}'", 1, "./nowhere", f"{IN}--command must be a program that runs, got ./nowhere: No such file or directory"),
+    ("conformance --load other", "conformance --load other.json", 1, "other.json", f"{IN}other.json must hold what conformance --json prints: KeyError: 'cases'"),
+    ("--html in no folder", "conformance --load held.json --html no/a.html", 1, "no/a.html", f"{IN}no/a.html: …"),
     ("--plot of another kind", "bench --load results.json --plot a.txt", 1, "--plot", f"{IN}--plot must name a file that ends in .png, .svg, .pdf, got a.txt"),
     ("--plot nothing", "bench --load results.json --plot a.png", 1, "--plot", f"{IN}--plot draws ratios against onnxruntime, and there are none"),
 )]
@@ -485,7 +517,7 @@ def outcome_of(row: Row) -> Outcome:
             tell = cli._reason  # noqa: SLF001
             patch.setattr(cli, "_reason", lambda error: [seen.append(error), tell(error)][1])
             try:
-                kind = cli.main(row.provoke.split())
+                kind = cli.main(shlex.split(row.provoke))
             except SystemExit as usage:  # how argparse ends on wrong usage
                 kind = usage.code
                 seen.append(usage)
@@ -532,6 +564,7 @@ TELLS_NOTHING_ELSE = {
     "as protobuf in Python has it": "likewise",
     "parsed by protobuf in Python": "likewise",
     "results that are no JSON": "the reason is Python's",
+    "conformance --load other": "the reason is Python's",
     "--load what is no JSON": "likewise",
     "--load other JSON": "likewise",
     "--load an unknown workload": "likewise",
@@ -597,6 +630,7 @@ class Statement(NamedTuple):
 
 # (name of the exception, why it has no row)
 WITHOUT_A_ROW = {
+    "NotApplicable": "no error, but an outcome; tests/test_conformance.py",
     "_CannotError": "does not leave bench.measure, in whose table it is a reason; tests/test_bench.py",
 }
 
