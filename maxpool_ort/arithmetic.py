@@ -61,7 +61,7 @@ def _of_pads(axis: Axis, attributes: MaxPoolAttributes) -> Iterator[str]:
             f"ceil_mode 1 would give {by_ceil}: window {by_ceil - 1} starts at {last} and ends at {end}, "
             f"{beyond} beyond the pads"
         )
-    yield _needs(axis, "input or pad")
+    yield _needs(axis, ("input or pad", "inputs or pads"))
 
 
 def _of_valid(axis: Axis, attributes: MaxPoolAttributes) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _of_valid(axis: Axis, attributes: MaxPoolAttributes) -> Iterator[str]:
         yield "ceil_mode 1 changes nothing: VALID has a formula of its own"
     same = output_size(axis.input, axis.extent, axis.stride, 0, 0, AutoPad.SAME_UPPER, 0)
     yield f"SAME_UPPER and SAME_LOWER would give {_same_or(same, axis.output)}"
-    yield _needs(axis, "input")
+    yield _needs(axis, ("input", "inputs"))
 
 
 def _of_same(axis: Axis, attributes: MaxPoolAttributes) -> Iterator[str]:
@@ -97,12 +97,12 @@ def _span(axis: Axis) -> int:
     return axis.input + axis.pad_begin + axis.pad_end - axis.extent
 
 
-def _needs(axis: Axis, what: str) -> str:
+def _needs(axis: Axis, what: tuple[str, str]) -> str:
     """What one output more would need."""
     more = max(axis.output, 0)
     missing = more * axis.stride - _span(axis)
     outputs = "1 output needs" if more == 0 else f"{more + 1} outputs need"
-    return f"{outputs} {missing} more {what}{'s' * (missing > 1)}"
+    return f"{outputs} {missing} more {what[missing > 1]}"
 
 
 def _same_or(other: int, output: int) -> str:
@@ -167,7 +167,7 @@ def notes_on(axis: Axis) -> Iterator[str]:
         return
     beyond = (axis.output - 1) * axis.stride - axis.pad_begin + axis.extent - (axis.input + axis.pad_end)
     if beyond > 0:
-        yield f"window {axis.output - 1} reaches {beyond} beyond the pads: more padding, for ceil_mode"
+        yield f"window {axis.output - 1} reaches {beyond} beyond the pads, which ceil_mode allows"
     unseen = _listed("input", axis.input, lambda position: not is_seen(axis, position))
     if unseen:
         yield f"no window sees {unseen}"

@@ -14,10 +14,9 @@ from maxpool_ort.bench import cases, growth, machine, measure
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.compare import Difference, compare_model
 from maxpool_ort.convert import Conversion, convert_file, restore_file
-from maxpool_ort.drawing import draw_panels
-from maxpool_ort.explain import as_document as explained
-from maxpool_ort.explain import as_text, explain_model
+from maxpool_ort.drawing import draw_explanations
 from maxpool_ort.explain import explain as explain_attributes
+from maxpool_ort.explain import explain_model
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
 from maxpool_ort.files import read_model
 from maxpool_ort.graphs import Dims
@@ -28,6 +27,8 @@ from maxpool_ort.report import Findings, as_document, check_plot, draw, from_doc
 from maxpool_ort.schema import MaxPoolAttributes, type_name
 from maxpool_ort.session import InferenceSession
 from maxpool_ort.table import best_table, track
+from maxpool_ort.telling import as_document as told
+from maxpool_ort.telling import as_text
 
 __all__ = ["Outcome", "bench", "compare", "convert", "explain", "inspect", "restore", "run"]
 
@@ -232,9 +233,9 @@ def explain(options: argparse.Namespace) -> Outcome:
             )
         ]
     if options.plot:
-        draw_panels(options.plot, found)
+        draw_explanations(options.plot, found)
     text = as_text(found) + (f"\n\nwrote {options.plot}" if options.plot else "")
-    return Outcome({"maxpool": list(map(explained, found))}, text, 0 if all(each.fits for each in found) else 1)
+    return Outcome({"maxpool": list(map(told, found))}, text, 0 if all(each.fits for each in found) else 1)
 
 
 def bench(options: argparse.Namespace) -> Outcome:

@@ -1,32 +1,24 @@
-"""Explanations of MaxPool nodes: why Y has its shape, what each output sees, what ONNX Runtime does differently."""
+"""Explanations of MaxPool nodes, of attributes and a shape or of a model: their axes, and what others make of them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-import shutil
-import textwrap
 from typing import Any
 
 from onnx import ModelProto, defs, shape_inference
 
 from maxpool_ort import wire
-from maxpool_ort.arithmetic import missing_window, notes_on, size_of
 from maxpool_ort.errors import InvalidShapeError, MaxPoolError
-from maxpool_ort.geometry import COLUMNS, Axis, Geometry
+from maxpool_ort.geometry import Axis, Geometry
 from maxpool_ort.graphs import Dims, TensorType, graph_at, refusing_other_encodings, tensor_types
 from maxpool_ort.inference import Body, Site, analyse
 from maxpool_ort.inspection import built_in_axis, differences, refusal
 from maxpool_ort.model import make_maxpool_model
-from maxpool_ort.picture import as_lines, legend, shown
 from maxpool_ort.schema import DOMAIN, LARGEST_ENTRY, MaxPoolAttributes, axes_of, describe, plain_dims, type_name
-from maxpool_ort.table import best_table
 
-__all__ = ["Explanation", "as_document", "as_text", "explain", "explain_model", "panels"]
+__all__ = ["Explanation", "explain", "explain_model", "plain_text"]
 
 _OLDEST_OPSET = 10
 """The first in which MaxPool has all attributes that shapes depend on."""
-_MOST_AXES = 8
-"""Different ones of a node, that are told and drawn."""
-_LEAST_WIDTH = 40
 
 
 @dataclass(frozen=True)
@@ -85,7 +77,7 @@ def explain(
     axes = axes_of(attributes, dims)
     if not all(isinstance(dim, int) and dim <= LARGEST_ENTRY for dim in dims[2:]):
         raise InvalidShapeError(
-            f"X must have spatial sizes that are known, and at most 2**60, got shape {_dims(dims)}; give --input-shape"
+            f"X must have known spatial sizes of at most 2**60, got shape {plain_text(dims)}; give --input-shape"
         )
     Geometry(tuple(replace(axis, output=max(0, axis.output)) for axis in axes))  # refuses windows that are too large
     refused = refusal(attributes, element_type, dims, opset)
@@ -131,6 +123,11 @@ def _wrong_shapes(found: Explanation, opset: int, declared: Dims | None) -> Iter
         ]
         if wrong:
             yield f"{who} {', '.join(wrong)}"
+
+
+def plain_text(dims: Dims) -> str:
+    """Dimensions as text."""
+    return f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
 
 
 @refusing_other_encodings
@@ -187,11 +184,12 @@ def _of_site(
     attributes = wire.attributes_of(node) if is_ours else MaxPoolAttributes.from_node(node)
     attributes = MaxPoolAttributes(**{**asdict(attributes), **changes})
     x = (site.types.get(node.input[0]) if node.input else None) or TensorType(0, None)
+    dims = x.dims if input_dims is None else input_dims
     y = tensor_types(graph_at(body.graph, site.path)).get(node.output[0]) if node.output else None
     try:
         return explain(
             attributes,
-            input_dims or x.dims or (None,) * (len(attributes.kernel_shape) + 2),
+            dims if dims is not None else (None,) * (len(attributes.kernel_shape) + 2),
             element_type=element_type or type_name(x.element_type),
             with_indices=with_indices or any(node.output[1:]),
             opset=body.opset,
@@ -200,95 +198,3 @@ def _of_site(
         )
     except InvalidShapeError as error:
         raise InvalidShapeError(f"{describe(node)}: {error}") from error
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Axes of one node that are equal, or what ONNX Runtime's own MaxPool makes of them: what is told, and drawn."""
-
-    title: str
-    axis: Axis
-    dropped: int | None
-    lines: tuple[str, ...]
-
-
-def panels(found: Explanation) -> list[Panel]:
-    """What is told and drawn of a node's axes: of at most 8 different ones."""
-    pairs = zip(found.axes, found.built_in_axes or found.axes, strict=True)
-    alike: dict[tuple[Axis, Axis], list[str]] = {}
-    for number, pair in enumerate(pairs, start=1):
-        alike.setdefault(pair, []).append(f"D{number}")
-    made = []
-    for (axis, theirs), names in list(alike.items())[:_MOST_AXES]:
-        title = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-        lines = (*size_of(axis, found.attributes), *notes_on(axis))
-        auto_pad = found.attributes.auto_pad
-        made.append(Panel(title, axis, missing_window(axis, auto_pad), lines))
-        if theirs != axis and theirs.output >= 0:
-            title, line = f"{title} in ONNX Runtime's own MaxPool", f"pads {theirs.pad_begin} and {theirs.pad_end}"
-            made.append(Panel(title, theirs, missing_window(theirs, auto_pad), (line,)))
-    return made
-
-
-def as_text(explanations: Sequence[Explanation]) -> str:
-    """Explanations for the terminal: tables, sentences and drawings, as wide as it is."""
-    width = max(shutil.get_terminal_size((80, 24)).columns, _LEAST_WIDTH)
-    return "\n\n\n".join("\n\n".join(_parts(found, width)) for found in explanations)
-
-
-def _parts(found: Explanation, width: int) -> Iterator[str]:
-    """The paragraphs of an explanation."""
-    y = f"Y {_dims(found.y)}" if found.fits else "no Y: X is too small"
-    heading = [found.node, str(found.attributes), f"X {found.element_type} {_dims(found.x)} -> {y}"]
-    yield "\n".join(textwrap.fill(line, width) for line in heading)
-    yield best_table(COLUMNS, [(f"D{number}", *axis.row()) for number, axis in enumerate(found.axes, start=1)])
-    drawn: list[str] = []
-    for panel in panels(found):
-        lines = list(as_lines(panel.axis, panel.dropped, width - 2))
-        drawn += lines
-        outputs = f"{panel.axis.output} output{'s' * (panel.axis.output != 1)}"
-        title = f"{panel.title}: {outputs if panel.axis.output >= 0 else 'X is too small'}"
-        yield _paragraph(title, panel.lines, width)
-        yield shown(f"  {line}".rstrip() for line in lines)
-    different = len(set(found.axes))
-    if different > _MOST_AXES:
-        yield f"... {different - _MOST_AXES} more axes that differ from these"
-    yield shown(legend(drawn, width))
-    yield _paragraph("ONNX Runtime's own MaxPool:", found.differs or ("gives the same",), width)
-    if found.wrong_shapes:
-        yield _paragraph("Shapes that no run has:", found.wrong_shapes, width)
-
-
-def _paragraph(title: str, lines: Iterable[str], width: int) -> str:
-    """Sentences under a title."""
-    told = (textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in lines)
-    return "\n".join([textwrap.fill(title, width), *told])
-
-
-def _dims(dims: Dims) -> str:
-    return f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
-
-
-def as_document(found: Explanation) -> dict[str, Any]:
-    """What can be kept as JSON."""
-    auto_pad = found.attributes.auto_pad
-    return {
-        "node": found.node,
-        "attributes": found.attributes.as_text(),
-        "element_type": found.element_type,
-        "x": found.x,
-        "y": found.y if found.fits else None,
-        "axes": [
-            asdict(axis)
-            | {
-                "extent": axis.extent,
-                "dropped": missing_window(axis, auto_pad),
-                "size": list(size_of(axis, found.attributes)),
-                "notes": list(notes_on(axis)),
-            }
-            for axis in found.axes
-        ],
-        "built_in_axes": [asdict(axis) for axis in found.built_in_axes],
-        "differs": found.differs,
-        "wrong_shapes": found.wrong_shapes,
-    }

@@ -9,7 +9,23 @@ from maxpool_ort.arithmetic import is_seen
 from maxpool_ort.geometry import Axis
 from maxpool_ort.table import coloured
 
-__all__ = ["LEGEND", "Picture", "as_lines", "legend", "shown"]
+__all__ = [
+    "BETWEEN",
+    "DROPPED",
+    "HIDDEN",
+    "LEGEND",
+    "PAD",
+    "PAD_TAP",
+    "TAP",
+    "UNSEEN",
+    "Picture",
+    "as_lines",
+    "hidden_windows",
+    "legend",
+    "row_name",
+    "ruler",
+    "shown",
+]
 
 TAP, PAD_TAP, BETWEEN, DROPPED, UNSEEN, PAD, HIDDEN = "■□─×^·…"  # noqa: RUF001 (marks)
 LEGEND = {
@@ -157,41 +173,53 @@ def as_lines(axis: Axis, dropped: int | None, width: int) -> Iterator[str]:
     window 2           ■ ■
     dropped 3              × ×
     """  # noqa: RUF002
-    labels = {
-        w: f"{'dropped' if w == dropped else 'window'} {w}" for w in (dropped, max(axis.output, 1) - 1) if w is not None
-    }
-    margin = max(map(len, labels.values())) + 2
+    margin = 2 + max(len(row_name(window, dropped)) for window in (max(axis.output - 1, 0), dropped or 0))
     picture = Picture.of(axis, dropped, (width - margin + 1) // 2)
-    yield _ruler(picture.columns, margin, width)
+    above = ""
+    for number, label in ruler(picture.columns, (width - margin) // 2):
+        above = above.ljust(margin + 2 * number) + label
+    yield above
     yield _line("X", picture.inputs, margin)
     for row in picture.rows:
         if isinstance(row, range):
-            count = row.stop - row.start
-            yield f"... {count} more window{'s' * (count > 1)}"
+            yield f"... {hidden_windows(row)}"
         else:
-            label = "dropped" if row == dropped else "window"
-            yield _line(f"{label} {row}", picture.marks(row), margin)
+            yield _line(row_name(row, dropped), picture.marks(row), margin)
     if picture.unseen.strip():
         yield _line("unseen", picture.unseen, margin)
+
+
+def row_name(window: int, dropped: int | None) -> str:
+    """What stands before the row of a window."""
+    return f"{'dropped' if window == dropped else 'window'} {window}"
+
+
+def hidden_windows(row: range) -> str:
+    """What stands in place of windows that are not drawn."""
+    count = row.stop - row.start
+    return f"{count} more window{'s' * (count > 1)}"
 
 
 def _line(label: str, marks: str, margin: int) -> str:
     return f"{label.ljust(margin)}{' '.join(marks)}".rstrip()
 
 
-def _ruler(columns: Sequence[int | None], margin: int, width: int) -> str:
-    """Every fifth position, above its column, where there is room; at least one of those between two gaps."""
-    line = ""
+def ruler(columns: Sequence[int | None], most: int) -> Iterator[tuple[int, str]]:
+    """Columns whose positions are to stand above them: every fifth, and one at least of a short run, where room is.
+
+    There are ``most`` columns of room; a column takes two characters.
+    """
+    end = -1
     for number, position in enumerate(columns):
-        at, label = margin + 2 * number, str(position)
         if position is None:
             continue
+        label = str(position)
         starts_run = number == 0 or columns[number - 1] is None
         ahead = [p for p in columns[number : number + 5] if p is not None]
-        has_fifth = len(ahead) == 5 and at + 2 * (-position % 5) + len(label) <= width
-        if (position % 5 == 0 or (starts_run and not has_fifth)) and len(line) < at <= width - len(label):
-            line = line.ljust(at) + label
-    return line
+        has_fifth = len(ahead) == 5 and 2 * (number + -position % 5) + len(label) <= 2 * most
+        if (position % 5 == 0 or (starts_run and not has_fifth)) and end < 2 * number <= 2 * most - len(label):
+            yield number, label
+            end = 2 * number + len(label)
 
 
 def legend(lines: Iterable[str], width: int) -> list[str]:
