@@ -54,6 +54,8 @@ def _of_pads(axis: Axis, attributes: MaxPoolAttributes) -> Iterator[str]:
         yield "ceil_mode 1 would give the same: the quotient is whole"
     elif is_dropped:
         yield f"ceil_mode 1 would give {_same_or(by_ceil - 1, output)}: ceil({quotient}) + 1 - 1, since {late}"
+    elif by_ceil < 1:
+        yield f"ceil_mode 1 would give {by_ceil}: ceil({quotient}) + 1"
     else:
         end = last + axis.extent - 1
         beyond = end - (axis.input + axis.pad_end - 1)

@@ -1,0 +1,349 @@
+"""What explain says of sizes and windows, held against the oracle, and what it draws, against a brute force."""
+
+import importlib.util
+import json
+from pathlib import Path
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+import numpy as np
+import onnx
+import onnxruntime
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
+from oracle import Axis, begin_pad, output_size
+import pytest
+from versions import describes_ort
+
+import maxpool_ort as mp
+from maxpool_ort import cli
+from maxpool_ort.arithmetic import missing_window, notes_on, size_of
+from maxpool_ort.explain import explain, explain_model
+from maxpool_ort.geometry import AutoPad
+from maxpool_ort.geometry import Axis as OurAxis
+from maxpool_ort.picture import Picture, as_lines
+from maxpool_ort.schema import axes_of
+from maxpool_ort.telling import panels
+
+MODELS = Path(__file__).parents[1] / "models"
+AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+def one_axis(size: int, **attributes: Any) -> tuple[OurAxis, mp.MaxPoolAttributes]:
+    """The axis of an X with one spatial axis."""
+    made = mp.MaxPoolAttributes(**attributes)
+    (axis,) = axes_of(made, (1, 1, size))
+    return axis, made
+
+
+# (id, size, attributes, lines)
+SIZES: list[tuple[str, int, dict[str, Any], list[str]]] = [
+    (
+        "floor, with a rest",
+        112,
+        {"kernel_shape": [3], "strides": [2], "pads": [1, 1]},
+        [
+            "floor((112 + 1 + 1 - 3) / 2) + 1 = floor(55.5) + 1 = 56",
+            "ceil_mode 1 would give 57: window 56 starts at 111 and ends at 113, 1 beyond the pads",
+            "57 outputs need 1 more input or pad",
+        ],
+    ),
+    (
+        "floor, without a rest",
+        8,
+        {"kernel_shape": [2], "strides": [2]},
+        [
+            "floor((8 + 0 + 0 - 2) / 2) + 1 = floor(3) + 1 = 4",
+            "ceil_mode 1 would give the same: the quotient is whole",
+            "5 outputs need 2 more inputs or pads",
+        ],
+    ),
+    (
+        "floor, where ceil_mode would drop the window again",
+        7,
+        {"kernel_shape": [2], "strides": [4]},
+        [
+            "floor((7 + 0 + 0 - 2) / 4) + 1 = floor(1.25) + 1 = 2",
+            "ceil_mode 1 would give the same: ceil(1.25) + 1 - 1, since window 2 would start at 8, where there are no "
+            "inputs any more",
+            "3 outputs need 3 more inputs or pads",
+        ],
+    ),
+    (
+        "floor, where ceil_mode would give less",
+        5,
+        {"kernel_shape": [2], "pads": [0, 3]},
+        [
+            "floor((5 + 0 + 3 - 2) / 1) + 1 = floor(6) + 1 = 7",
+            "ceil_mode 1 would give 6: ceil(6) + 1 - 1, since window 6 would start at 6, where there are no inputs any "
+            "more",
+            "8 outputs need 1 more input or pad",
+        ],
+    ),
+    (
+        "ceil",
+        112,
+        {"kernel_shape": [3], "strides": [2], "ceil_mode": 1},
+        [
+            "ceil((112 + 0 + 0 - 3) / 2) + 1 = ceil(54.5) + 1 = 56",
+            "ceil_mode 0 would give 55: floor(54.5) + 1",
+        ],
+    ),
+    (
+        "ceil, the last window dropped",
+        12,
+        {"kernel_shape": [1], "strides": [2], "ceil_mode": 1},
+        [
+            "ceil((12 + 0 + 0 - 1) / 2) + 1 = ceil(5.5) + 1 = 7",
+            "less 1 = 6: window 6 would start at 12, where there are no inputs any more",
+            "ceil_mode 0 would give the same: floor(5.5) + 1",
+        ],
+    ),
+    (
+        "VALID, to which ceil_mode says nothing",
+        5,
+        {"kernel_shape": [2], "strides": [2], "auto_pad": "VALID", "ceil_mode": 1},
+        [
+            "ceil((5 - 2 + 1) / 2) = ceil(2) = 2",
+            "ceil_mode 1 changes nothing: VALID has a formula of its own",
+            "SAME_UPPER and SAME_LOWER would give 3",
+            "3 outputs need 1 more input",
+        ],
+    ),
+    (
+        "SAME_UPPER with an odd pad",
+        8,
+        {"kernel_shape": [3], "strides": [2], "auto_pad": "SAME_UPPER"},
+        [
+            "ceil(8 / 2) = ceil(4) = 4",
+            "pads = max(0, (4 - 1) * 2 + 3 - 8) = 1: 0 at the beginning, 1 at the end (the odd one at the end: SAME_UPPER)",
+            "VALID would give 3",
+        ],
+    ),
+    (
+        "SAME_LOWER with ceil_mode",
+        8,
+        {"kernel_shape": [3], "strides": [2], "auto_pad": "SAME_LOWER", "ceil_mode": 1},
+        [
+            "ceil(8 / 2) = ceil(4) = 4",
+            "pads = max(0, (4 - 1) * 2 + 3 - 8) = 1: 1 at the beginning, 0 at the end (the odd one at the beginning: "
+            "SAME_LOWER)",
+            "ceil_mode 1 changes nothing: SAME_LOWER has a formula of its own",
+            "VALID would give 3",
+        ],
+    ),
+    (
+        "SAME with dilations, of which VALID would be too small",
+        2,
+        {"kernel_shape": [3], "dilations": [2], "auto_pad": "SAME_UPPER"},
+        [
+            "extent = (3 - 1) * 2 + 1 = 5",
+            "ceil(2 / 1) = ceil(2) = 2",
+            "pads = max(0, (2 - 1) * 1 + 5 - 2) = 4: 2 at the beginning, 2 at the end",
+            "VALID would give none: X is too small",
+        ],
+    ),
+    (
+        "too small",
+        2,
+        {"kernel_shape": [5], "strides": [2]},
+        [
+            "floor((2 + 0 + 0 - 5) / 2) + 1 = floor(-1.5) + 1 = -1",
+            "ceil_mode 1 would give 0: ceil(-1.5) + 1",
+            "1 output needs 3 more inputs or pads",
+            "an output size must be >= 0: all inputs and pads together are too few for a window of 5",
+        ],
+    ),
+    (
+        "a third",
+        6,
+        {"kernel_shape": [2], "strides": [3]},
+        [
+            "floor((6 + 0 + 0 - 2) / 3) + 1 = floor(1.333...) + 1 = 2",
+            "ceil_mode 1 would give the same: ceil(1.333...) + 1 - 1, since window 2 would start at 6, where there are "
+            "no inputs any more",
+            "3 outputs need 2 more inputs or pads",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("size", "attributes", "lines"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES])
+def test_sizes(size: int, attributes: dict[str, Any], lines: list[str]) -> None:
+    """How an output size comes about, in whole sentences."""
+    assert list(size_of(*one_axis(size, **attributes))) == lines
+
+
+@st.composite
+def axes(draw: st.DrawFn, largest: int = 12) -> tuple[Axis, str, int]:
+    """One axis for the oracle, its auto_pad and ceil_mode; X may be too small."""
+    auto_pad = draw(st.sampled_from(["NOTSET", *AUTO_PADS]))
+    pad = st.integers(0, largest // 2 if auto_pad == "NOTSET" else 0)
+    integers = [draw(st.integers(least, most)) for least, most in ((0, largest), (1, 5), (1, 4), (1, 4))]
+    return Axis(*integers, draw(pad), draw(pad)), auto_pad, draw(st.integers(0, 1))
+
+
+def explained(axis: Axis, auto_pad: str, ceil_mode: int) -> tuple[OurAxis, mp.MaxPoolAttributes]:
+    """Our axis for the oracle's."""
+    return one_axis(
+        axis.size,
+        kernel_shape=[axis.kernel],
+        strides=[axis.stride],
+        dilations=[axis.dilation],
+        pads=[axis.begin, axis.end],
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+
+
+def size_or_none(axis: Axis, auto_pad: str, ceil_mode: int) -> int | None:
+    """The oracle's output size; None where it is negative."""
+    try:
+        return output_size(axis, auto_pad, ceil_mode)
+    except ValueError:
+        return None
+
+
+@given(drawn=axes())
+def test_numbers_are_the_oracles(drawn: tuple[Axis, str, int]) -> None:
+    """Every size that is told is what the oracle counts for those attributes or that input."""
+    axis, auto_pad, ceil_mode = drawn
+    size = size_or_none(*drawn)
+    lines = list(size_of(*explained(*drawn)))
+    text = "\n".join(lines)
+    assert ("an output size must be >= 0" in text) == (size is None)
+    if size is None:
+        return
+    (formula,) = re.findall(r"^(?:floor|ceil)\(.*= (-?\d+)$", text, re.MULTILINE)
+    (less,) = re.findall(r"^less 1 = (\d+)", text, re.MULTILINE) or [formula]
+    assert int(less) == size
+    for other, said in re.findall(r"^(.+?) would give (none|the same|\d+)", text, re.MULTILINE):
+        mode = int(other[-1]) if other.startswith("ceil_mode") else ceil_mode
+        expected = size_or_none(axis, auto_pad if other.startswith("ceil_mode") else other.split()[0], mode)
+        assert said == ("none" if expected is None else "the same" if expected == size else str(expected))
+    for more, needed in re.findall(r"^(\d+) outputs? needs? (\d+) more", text, re.MULTILINE):
+        grown = [axis._replace(size=axis.size + int(needed) - less) for less in (0, 1)]
+        assert [size_or_none(each, auto_pad, 0) for each in grown] == [int(more), size]
+        assert int(more) == size + 1
+    counted = len(re.findall(r"would give|need", text))
+    assert counted == {"NOTSET": 1 if ceil_mode else 2, "VALID": 2}.get(auto_pad, 1)
+
+
+def seen(axis: Axis, auto_pad: str, size: int) -> list[set[int]]:
+    """The positions that each window has a tap on, those in padding too."""
+    begin = begin_pad(axis, size, auto_pad)
+    return [{o * axis.stride + t * axis.dilation - begin for t in range(axis.kernel)} for o in range(size)]
+
+
+def numbers(text: str) -> set[int]:
+    """Read the numbers of a sentence: 2, 5 to 7."""
+    found: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?: to (\d+))?", text):
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+@given(drawn=axes())
+def test_notes_are_true(drawn: tuple[Axis, str, int]) -> None:
+    """Inputs that no window sees, windows of padding only and those beyond the pads are those of a brute force."""
+    axis, auto_pad, _ = drawn
+    size = size_or_none(*drawn)
+    ours, _ = explained(*drawn)
+    notes = list(notes_on(ours))
+    if not size:
+        assert notes == []
+        return
+    windows = seen(axis, auto_pad, size)
+    inputs = set(range(axis.size))
+    expected: list[tuple[str, set[int] | int]] = []
+    beyond = max(windows[-1]) + 1 - (axis.size + ours.pad_end)
+    if beyond > 0:
+        expected.append((f"window {size - 1} reaches {beyond} beyond the pads, which ceil_mode allows", set()))
+    unseen = inputs - set().union(*windows)
+    if unseen:
+        expected.append(("no window sees", unseen))
+    of_padding = {o for o, window in enumerate(windows) if not window & inputs}
+    if of_padding:
+        expected.append(("padding only", of_padding))
+    assert len(notes) == len(expected)
+    for note, (what, which) in zip(notes, expected, strict=True):
+        assert note.startswith(what)
+        if "in all" in note:
+            assert f", {len(which)} in all" in note
+            assert numbers(note.partition(", ...")[0]) <= which
+        elif which:
+            assert numbers(note.partition("; Y is")[0]) == which
+
+
+def mark_of(axis: Axis, begin: int, window: int, positions: range, *, dropped: bool) -> str:
+    """What a window has at a position, or at several that are not drawn."""
+    start = window * axis.stride - begin
+    taps = {start + t * axis.dilation for t in range(axis.kernel)}
+    is_between = any(start < position < max(taps) for position in positions)
+    if len(positions) > 1:
+        return "…" if taps & set(positions) else "─" if is_between else " "
+    if positions[0] in taps:
+        return "×" if dropped else "■" if 0 <= positions[0] < axis.size else "□"
+    return "─" if is_between else " "
+
+
+@given(drawn=axes() | st.integers(1, 6).flatmap(lambda scale: axes(60 * scale)), width=st.integers(40, 160))
+def test_drawings_are_true(drawn: tuple[Axis, str, int], width: int) -> None:
+    """What is drawn for a position and a window is what a brute force finds there; nothing is wider than it may be."""
+    axis, auto_pad, _ = drawn
+    size = size_or_none(*drawn) or 0
+    ours, _ = explained(*drawn)
+    dropped = missing_window(ours, AutoPad(auto_pad))
+    begin = ours.pad_begin if size_or_none(*drawn) is None else begin_pad(axis, size, auto_pad)
+    above, inputs, *rows = as_lines(ours, dropped, width)
+    assert max(map(len, [above, inputs, *rows])) <= width
+    assert dropped in (None, size)
+    count = size + (dropped is not None)
+    margin = 2 + max(len(f"window {max(size - 1, 0)}"), 0 if dropped is None else len(f"dropped {size}"))
+
+    columns = Picture.of(ours, dropped, (width - margin + 1) // 2).columns
+    ranges = [
+        range(columns[x - 1] + 1, columns[x + 1]) if position is None else range(position, position + 1)
+        for x, position in enumerate(columns)
+    ]
+    first, stop = -begin, max(axis.size + ours.pad_end, (count - 1) * axis.stride - begin + axis.extent)
+    assert [position for each in ranges for position in each] == list(range(first, stop))
+    assert all((position is None) == (len(each) > 1) for position, each in zip(columns, ranges, strict=True))
+
+    def cells(row: str) -> str:
+        return row.ljust(width + 1)[margin : margin + 2 * len(columns) : 2]
+
+    marks = ["…" if len(r) > 1 else str(r[0] % 10) if 0 <= r[0] < axis.size else None for r in ranges]
+    pads = range(-begin, axis.size + ours.pad_end)
+    assert cells(inputs) == "".join(m or ("·" if r[0] in pads else " ") for m, r in zip(marks, ranges, strict=True))
+    for label in re.finditer(r"-?\d+", above):
+        assert columns[(label.start() - margin) // 2] == int(label[0])
+
+    unseen = set(range(axis.size)).difference(*seen(axis, auto_pad, size)) if size else set(range(axis.size))
+    expected = "".join("^" if len(r) == 1 and r[0] in unseen else " " for r in ranges)
+    assert cells(rows.pop() if expected.strip() else "") == expected
+    window = 0
+    for row in rows:
+        if row.startswith("..."):
+            hidden = int(re.fullmatch(r"\.\.\. (\d+) more windows?", row)[1])
+            window += hidden
+            continue
+        is_dropped = window == dropped
+        assert row.startswith(f"{'dropped' if is_dropped else 'window'} {window} ")
+        assert cells(row) == "".join(mark_of(axis, begin, window, r, dropped=is_dropped) for r in ranges)
+        window += 1
+    assert window == count
+    assert not count or rows[0].startswith(("window 0", "dropped 0"))
+
+
+@pytest.mark.parametrize("size", [1, 40, 400])
+def test_few_windows_are_all_drawn(size: int) -> None:
+    """Up to 13 windows and as many positions as fit are drawn whole."""
+    axis, _ = one_axis(size, kernel_shape=[1], strides=[-(-size // 13)])
+    lines = list(as_lines(axis, None, 2 * size + 12))
+    assert sum(line.startswith("window") for line in lines) == axis.output <= 13
+    assert not any("..." in line or "…" in line for line in lines)
