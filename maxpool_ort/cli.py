@@ -69,15 +69,15 @@ examples:
 "Y declared" is what the file says, if anything; "Y true" follows from X.
 """
 _EXPLAIN = """\
-Say why Y has its shape: the output size of each axis with the numbers put in,
-what would give another one, which inputs each output sees, drawn, and what ONNX
-Runtime's own MaxPool does differently. Of attributes and a shape, or of the
-nodes of a MODEL; there, attributes, shape and dtype that you give take the place
-of the model's.
+Say why Y has its shape: the output size of each axis with the numbers put
+in, what would give another one, what ONNX Runtime's own MaxPool does
+differently, and, drawn, which inputs each output sees. Of attributes and a
+shape, or of the nodes of a MODEL; attributes, shape and dtype that you give
+beside it take the place of the model's.
 """
 _EXPLAIN_EXAMPLES = """\
 examples:
-  maxpool-ort explain --input-shape 1,64,112,112 --kernel-shape 3,3 --strides 2,2
+  maxpool-ort explain --input-shape 1,64,57,57 --kernel-shape 3,3 --strides 2,2
   maxpool-ort explain models/digits.onnx --node pool1
   maxpool-ort explain models/digits.onnx --node pool1 --ceil-mode 1
   maxpool-ort explain models/digits.onnx --plot windows.svg

@@ -77,7 +77,8 @@ def _parts(found: Explanation, width: int) -> Iterator[str]:
         yield shown(f"  {line}".rstrip() for line in lines)
     different = len(set(found.axes))
     if different > _MOST_AXES:
-        yield f"... {different - _MOST_AXES} more axes that differ from these"
+        more = different - _MOST_AXES
+        yield f"... {more} more {'axis that differs' if more == 1 else 'axes that differ'} from these"
     yield shown(legend(drawn, width))
     yield _paragraph("ONNX Runtime's own MaxPool:", found.differs or ("gives the same",), width)
     if found.wrong_shapes:

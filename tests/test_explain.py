@@ -4,8 +4,6 @@ import importlib.util
 import json
 from pathlib import Path
 import re
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -25,7 +23,7 @@ from maxpool_ort.arithmetic import missing_window, notes_on, size_of
 from maxpool_ort.explain import explain, explain_model
 from maxpool_ort.geometry import AutoPad
 from maxpool_ort.geometry import Axis as OurAxis
-from maxpool_ort.picture import Picture, as_lines
+from maxpool_ort.picture import DROPPED, Picture, as_lines
 from maxpool_ort.schema import axes_of
 from maxpool_ort.telling import panels
 
@@ -287,7 +285,7 @@ def mark_of(axis: Axis, begin: int, window: int, positions: range, *, dropped: b
     if len(positions) > 1:
         return "…" if taps & set(positions) else "─" if is_between else " "
     if positions[0] in taps:
-        return "×" if dropped else "■" if 0 <= positions[0] < axis.size else "□"
+        return DROPPED if dropped else "■" if 0 <= positions[0] < axis.size else "□"
     return "─" if is_between else " "
 
 
@@ -347,3 +345,257 @@ def test_few_windows_are_all_drawn(size: int) -> None:
     lines = list(as_lines(axis, None, 2 * size + 12))
     assert sum(line.startswith("window") for line in lines) == axis.output <= 13
     assert not any("..." in line or "…" in line for line in lines)
+
+
+# (id, shape, attributes)
+HUGE: list[tuple[str, list[int], dict[str, Any]]] = [
+    ("all large", [2**60, 1, 2**60], {"kernel_shape": [2**60], "strides": [3], "pads": [2**60, 2**60], "ceil_mode": 1}),
+    ("a large input", [1, 1, 2**40], {"kernel_shape": [2**31], "strides": [7]}),
+    ("large strides that skip", [1, 1, 2**60], {"kernel_shape": [2], "strides": [2**50 + 1]}),
+    ("a large window", [1, 1, 5], {"kernel_shape": [2**31], "dilations": [2**30]}),
+    ("large pads, gaps larger than X", [1, 1, 3], {"kernel_shape": [9], "dilations": [2**50], "pads": [2**55, 2**55]}),
+    ("a hundred axes", [1, 1, *range(1, 101)], {"kernel_shape": [2] * 100, "auto_pad": "SAME_UPPER"}),
+    ("a hundred large axes", [1, 1, *range(2**40, 2**40 + 100)], {"kernel_shape": [2**20] * 100, "strides": [5] * 100}),
+]
+
+
+@pytest.mark.parametrize(("shape", "attributes"), [row[1:] for row in HUGE], ids=[row[0] for row in HUGE])
+def test_huge_sizes(shape: list[int], attributes: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """However large sizes are, and however many, it takes seconds at most, and a few hundred lines."""
+    lists = {
+        key: ",".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in attributes.items()
+    }
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in lists.items()]
+    start = time.perf_counter()
+    code = cli.main(["explain", f"--input-shape={','.join(map(str, shape))}", *options])
+    assert time.perf_counter() - start < 20  # most take milliseconds
+    printed = capsys.readouterr().out
+    assert code == (1 if "no Y: X is too small" in printed else 0)
+    assert len(printed.splitlines()) < 400
+
+
+# (id, attributes, dims, further arguments, what is said of ONNX Runtime's own)
+DIFFERENT: list[tuple[str, dict[str, Any], tuple[Any, ...], dict[str, Any], list[str]]] = [
+    ("nothing", {"kernel_shape": [2]}, ("N", 1, 8), {"element_type": "int8"}, []),
+    (
+        "another shape",
+        {"kernel_shape": [3], "dilations": [2], "auto_pad": "SAME_UPPER"},
+        (1, 1, 5),
+        {"with_indices": True},
+        ["SAME with dilations: 3 outputs along D1 instead of 5", "may lose NaN"],
+    ),
+    ("refused", {"kernel_shape": [2], "pads": [2, 0]}, (1, 1, 5), {}, ["refuses the model: pads >= kernel_shape"]),
+    ("refused and too small", {"kernel_shape": [9], "pads": [9, 0], "dilations": [9]}, (1, 1, 5), {}, ["refuses the model: pads >= kernel_shape"]),
+    ("too small", {"kernel_shape": [5]}, (1, 1, 2), {}, ["fails at the run too"]),
+    (
+        "too small, and truncated",
+        {"kernel_shape": [5, 1], "strides": [2, 1]},
+        (1, 1, 2, 3),
+        {},
+        ["X smaller than a window: 0 outputs along D1 instead of an error"],
+    ),
+    ("too small along two axes, one of them truncated", {"kernel_shape": [5, 5], "strides": [2, 1]}, (1, 1, 2, 2), {}, ["fails at the run too"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attributes", "dims", "more", "expected"), [row[1:] for row in DIFFERENT], ids=[row[0] for row in DIFFERENT]
+)
+def test_what_differs(
+    attributes: dict[str, Any], dims: tuple[Any, ...], more: dict[str, Any], expected: list[str]
+) -> None:
+    """What ONNX Runtime's own does differently, also with an X that is too small."""
+    assert list(explain(mp.MaxPoolAttributes(**attributes), dims, **more).differs) == expected
+
+
+@describes_ort
+@pytest.mark.parametrize("row", [row for row in DIFFERENT if "too small" in row[0]], ids=lambda row: row[0])
+def test_ort_on_too_small(row: tuple[str, dict[str, Any], tuple[int, ...], dict[str, Any], list[str]]) -> None:
+    """ONNX Runtime's own does with an X that is too small what is said of it."""
+    _, attributes, dims, _, (said,) = row
+    model = mp.make_maxpool_model(**attributes, input_shape=[None] * len(dims))
+    try:
+        (y,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"X": np.zeros(dims, np.float32)})
+    except (Fail, InvalidArgument, RuntimeException):
+        assert said.startswith(("refuses", "fails"))
+    else:
+        assert said == f"X smaller than a window: {y.shape[2]} outputs along D1 instead of an error"
+
+
+@describes_ort
+@given(drawn=axes(), second=axes())
+def test_ort_has_the_windows_that_are_drawn(drawn: tuple[Axis, str, int], second: tuple[Axis, str, int]) -> None:
+    """Where ONNX Runtime's own has other windows they are drawn, and their number is that of its outputs."""
+    (first, auto_pad, ceil_mode), other = drawn, second[0]._replace(begin=0, end=0)
+    columns = zip(first, other, strict=True)
+    sizes, kernel_shape, strides, dilations, begins, ends = columns
+    attributes = mp.MaxPoolAttributes(
+        kernel_shape=kernel_shape,
+        strides=strides,
+        dilations=dilations,
+        pads=[*begins, *ends],
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+    )
+    found = explain(attributes, (1, 1, *sizes), element_type="float")
+    assume(found.built_in_axes)
+    model = mp.make_maxpool_model(
+        kernel_shape, [None] * 4, strides=strides, dilations=dilations, pads=None if auto_pad != "NOTSET" else [*begins, *ends],
+        auto_pad=auto_pad, ceil_mode=ceil_mode, with_indices=True,
+    )  # fmt: skip
+    try:
+        y, _ = onnxruntime.InferenceSession(model.SerializeToString()).run(
+            None, {"X": np.zeros((1, 1, *sizes), np.float32)}
+        )
+    except (Fail, InvalidArgument, RuntimeException):
+        assert found.differs
+        assert any(axis.output < 0 for axis in found.built_in_axes)
+        return
+    assert tuple(axis.output for axis in found.built_in_axes) == y.shape[2:]
+    drawn_theirs = [panel for panel in panels(found) if "in ONNX Runtime's own" in panel.title]
+    assert bool(drawn_theirs) == (found.built_in_axes != found.axes)
+
+
+def test_shapes_that_no_run_has() -> None:
+    """What onnx infers one too large before opset 22, and what the model declares, is told; a changed node declares nothing."""
+    attributes = {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1}
+    model = mp.make_maxpool_model(**attributes, input_shape=["N", 1, 12, 11])
+    model.graph.output[0].type.tensor_type.shape.dim[2].dim_value = 7
+    (found,) = explain_model(model)
+    assert found.y == ("N", 1, 6, 6)
+    assert found.wrong_shapes == (
+        "the model declares 7 along D1 instead of 6",
+        "onnx infers for opset 12 7 along D1 instead of 6",
+    )
+    (changed,) = explain_model(model, changes={"ceil_mode": 0})
+    assert changed.wrong_shapes == ()
+    assert explain(mp.MaxPoolAttributes(**attributes), (1, 1, 12, 11), opset=22).wrong_shapes == ()
+
+
+BODIES = """
+    <ir_version: 8, opset_import: ["": 13, "local": 1]>
+    main (bool c, double[1, 1, 8] x, int8[1, 1, 5] i) => (double[1, 1, A] y, double[1, 1, B] z, int8[1, 1, C] j) {
+        [choose] y = If (c) <
+            then_branch = a () => (double[1, 1, M] p) { [pool1] p = MaxPool <kernel_shape = [2]> (x) },
+            else_branch = b () => (double[1, 1, Q] q) { [same] q = MaxPool <kernel_shape = [3]> (x) }
+        >
+        [call1] z = local.free <k = [4]> (x)
+        j = MaxPool <kernel_shape = [5]> (i)
+    }
+    <domain: "local", opset_import: ["": 13]> free <k> (p) => (q) { [same] q = MaxPool <kernel_shape: ints = @k> (p) }
+    <domain: "local", opset_import: ["": 13]> unused <k> (p) => (q) { q = MaxPool <kernel_shape: ints = @k> (p) }
+"""
+# (names, nodes, sizes of Y)
+NODES = [
+    ([], ["'pool1' in graph 'main', then_branch of If 'choose'", "'same' in graph 'main', else_branch of If 'choose'", "'same' in function 'free', call 'call1' in graph 'main'", "with output 'j' in graph 'main'"], [7, 6, 5, 1]),
+    (["same"], ["'same' in graph 'main', else_branch of If 'choose'", "'same' in function 'free', call 'call1' in graph 'main'"], [6, 5]),
+    (["j", "pool1"], ["'pool1' in graph 'main', then_branch of If 'choose'", "with output 'j' in graph 'main'"], [7, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_converted", [False, True])
+@pytest.mark.parametrize(("names", "nodes", "sizes"), NODES, ids=["all", "a name twice", "an output"])
+def test_nodes_of_a_model(names: list[str], nodes: list[str], sizes: list[int], *, is_converted: bool) -> None:
+    """Nodes at any depth and in functions, standard or converted, in the model's order, with the shapes of their X."""
+    model = onnx.parser.parse_model(BODIES)
+    if is_converted:
+        model = mp.convert_model(model).model
+    found = explain_model(model, names)
+    assert [each.node for each in found] == [f"MaxPool {node}" for node in nodes]
+    assert [each.y[2] for each in found] == sizes
+
+
+def test_what_takes_the_place_of_the_models() -> None:
+    """Attributes, shape, type and Indices that are given come before what the model says."""
+    model = mp.make_maxpool_model(kernel_shape=[3], input_shape=["N", 3, "L"], strides=[2], dtype="float64")
+    (found,) = explain_model(model, input_dims=(1, 3, 9))
+    assert (found.x, found.y, found.element_type, found.differs) == ((1, 3, 9), (1, 3, 4), "double", ("may lose NaN",))
+    (found,) = explain_model(
+        model, input_dims=(1, 3, 1), changes={"pads": [2, 2], "dilations": [2]}, element_type="float", with_indices=True
+    )
+    assert str(found.attributes) == "kernel_shape=3 dilations=2 pads=2,2 strides=2"
+    assert found.differs == ()
+    (found,) = explain_model(
+        model, input_dims=(2, 3, 1), changes={"kernel_shape": [2], "pads": [1, 1], "dilations": [2]}, with_indices=True
+    )
+    assert found.differs == ("windows of padding only along D1: lowest finite value, stray index",)
+
+
+def test_models_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every model here is explained, and fits into 80 columns; Y is what inspect says."""
+    for path in sorted(MODELS.glob("*.onnx")):
+        assert cli.main(["inspect", str(path), "--json"]) == 0
+        inspected = json.loads(capsys.readouterr().out)["maxpool"]
+        if path.stem == "maxpool_all_together":  # says no sizes
+            assert cli.main(["explain", str(path)]) == 1
+            assert "give --input-shape" in capsys.readouterr().err
+            continue
+        assert cli.main(["explain", str(path), "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)["maxpool"]
+        assert [each["y"] for each in said] == [each["true_dims"] for each in inspected]
+        assert [each["differs"] for each in said] == [each["built_in_differs"] for each in inspected]
+        assert cli.main(["explain", str(path)]) == 0
+        printed = capsys.readouterr().out
+        assert max(map(len, printed.splitlines())) <= 80
+        assert all(each["node"] in printed for each in said)
+
+
+# (id, arguments, exit code, what the output must hold, in order)
+LINES = [
+    (
+        "of attributes",
+        "--input-shape 1,64,112,112 --kernel-shape 3,3 --strides 2,2 --ceil-mode 1 --dtype int8 --with-indices",
+        0,
+        [
+            r"MaxPool\nkernel_shape=3,3 ceil_mode=1 strides=2,2\nX int8 \(1, 64, 112, 112\) -> Y \(1, 64, 56, 56\)\n",
+            r"axis +input +kernel +stride +dilation +extent +pad begin +pad end +output\n",
+            r"D2 +112 +3 +2 +1 +3 +0 +0 +56\n",
+            r"D1 and D2: 56 outputs\n  ceil\(\(112 \+ 0 \+ 0 - 3\) / 2\) \+ 1 = ceil\(54.5\) \+ 1 = 56\n",
+            r"\n  \.\.\. \d+ more windows\n",
+            r"■ tap on an input   □ tap on padding   … not drawn\n\nONNX Runtime's own MaxPool:\n  gives the same\n$",
+        ],
+    ),
+    ("three axes", "--input-shape 1,1,4,5,4 --kernel-shape 2,2,2", 0, [r"D1 and D3: 3 outputs", "D2: 4 outputs"]),
+    ("four axes", "--input-shape 1,1,4,4,4,4 --kernel-shape 2,2,2,2", 0, ["D1, D2, D3 and D4: 3 outputs", "more than 3 sp"]),
+    ("no outputs", "--input-shape 1,1,4 --kernel-shape 3 --dilations 2 --strides 2", 0, [r"Y \(1, 1, 0\)", "D1: 0 outputs"]),
+    ("one output", "--input-shape 1,1,2 --kernel-shape 2", 0, ["D1: 1 output\n"]),
+    ("no inputs", "--input-shape 1,1,0 --kernel-shape 2 --pads 1,1", 0, [r"\n +-1\n +X +· ·\n +window 0 +□ □\n", "of 0 that is not N"]),
+    (
+        "too small",
+        "--input-shape 1,1,8,1 --kernel-shape 3,3",
+        1,
+        ["no Y: X is too small", "D2 +1 +3 +1 +1 +3 +0 +0 +-1\n", "D1: 6 outputs", "D2: X is too small", f"dropped 0 +{' '.join(3 * DROPPED)}", "fails at the run too"],
+    ),
+    ("theirs", "--input-shape 1,1,5 --kernel-shape 3 --dilations 2 --auto-pad SAME_UPPER", 0, ["D1: 5 outputs", "D1 in ONNX Runtime's own MaxPool: 3 outputs\n  pads 1 and 1\n", "instead of 5"]),
+    ("too many axes", "--input-shape 1,1,1,2,3,4,5,6,7,8,9 --kernel-shape 1,1,1,1,1,1,1,1,1", 0, ["D8: 8 outputs", "1 more axis that differs"]),
+    ("of a model", "models/digits.onnx --node pool2", 0, [r"^MaxPool 'pool2' in graph 'digits'\n", r"X float \(N, 32, 4, 4\)", "lose NaN"]),
+    ("changed", "models/digits.onnx --node pool2 --ceil-mode 0", 0, [r"kernel_shape=3,3 strides=2,2\n", "Y .N, 32, 1, 1"]),
+    ("help", "--help", 0, ["--kernel-shape", "examples:", "Exits with 1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rich", [True, False])
+@pytest.mark.parametrize(("line", "code", "expected"), [row[1:] for row in LINES], ids=[row[0] for row in LINES])
+def test_commands(
+    line: str,
+    code: int,
+    expected: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    rich: bool,
+) -> None:
+    """The command prints what it should, with and without rich, within 80 columns, without colours."""
+    monkeypatch.chdir(MODELS.parent)
+    monkeypatch.setenv("COLUMNS", "80")
+    if not rich:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    try:
+        got = cli.main(["explain", *line.split()])
+    except SystemExit as exit_:  # how argparse ends --help
+        got = exit_.code
+    printed, complained = capsys.readouterr()
+    assert (got, complained) == (code, "")
+    assert re.search(".*".join(expected), printed, re.DOTALL), printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "\x1b" not in printed
