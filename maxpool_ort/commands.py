@@ -212,8 +212,6 @@ def explain(options: argparse.Namespace) -> Outcome:
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     dims, dtype = options.input_shape, options.dtype
     element_type = dtype and type_name(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-    if options.plot:
-        check_plot(options.plot)
     if options.model:
         found = explain_model(
             read_model(options.model),

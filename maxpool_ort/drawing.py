@@ -23,7 +23,7 @@ from maxpool_ort.picture import (
 from maxpool_ort.report import check_plot
 from maxpool_ort.telling import Panel, heading, panels
 
-__all__ = ["draw_explanations"]
+__all__ = ["Sheet", "draw_explanations"]
 
 _INCHES = 0.27
 """Width of a column, height of a row; all that is drawn is measured in these."""
@@ -35,6 +35,7 @@ _CHARACTERS = 120
 """Of small text, in such a width."""
 _MOST_PANELS = 40
 _LONGEST_IN_CELL = 4
+_LONGEST_NAME = 20
 # Okabe and Ito's colours, which the colour-blind can tell apart; shapes and hatches differ too.
 _BLUE, _ORANGE, _RED, _PURPLE, _GREY = "#0072B2", "#E69F00", "#D55E00", "#8E44AD", "#666666"
 _STYLES: dict[str, dict[str, Any]] = {
@@ -59,40 +60,36 @@ def draw_explanations(path: str, explanations: Sequence[Explanation]) -> None:
         If the file cannot be written.
     """
     check_plot(path)
-    import matplotlib as mpl  # noqa: PLC0415 (an extra)
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt  # noqa: PLC0415
-
     count = sum(len(panels(found)) for found in explanations)
     if count > _MOST_PANELS:
         raise MaxPoolError(f"--plot draws at most {_MOST_PANELS} axes, got {count}; name nodes with --node")
-    figure = plt.figure()
-    sheet = _Sheet(figure.add_axes((0, 0, 1, 1)))
-    for found in explanations:
-        sheet.write(heading(found))
-        for panel in panels(found):
-            sheet.draw(panel)
-        sheet.y += 0.8
-    sheet.legend()
-    figure.set_size_inches(_WIDTH * _INCHES, sheet.y * _INCHES)
-    sheet.axes.set(xlim=(-_MARGIN, _COLUMNS + 1), ylim=(sheet.y, 0))
-    sheet.axes.set_axis_off()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    Sheet(explanations).figure.savefig(path, dpi=150)
 
 
-class _Sheet:
-    """What is drawn, from the top down; ``y`` is where the next thing comes."""
+class Sheet:
+    """A matplotlib figure of explanations, drawn from the top down; ``y`` is where the next thing comes."""
 
-    def __init__(self, axes: Any) -> None:
-        self.axes = axes
+    def __init__(self, explanations: Sequence[Explanation]) -> None:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra)
+
+        self.figure = Figure()
+        self.axes = self.figure.add_axes((0, 0, 1, 1))
         self.y = 0.6
         self.marks: set[str] = set()
+        for found in explanations:
+            self.write(heading(found))
+            for panel in panels(found):
+                self.draw(panel)
+            self.y += 0.8
+        self.legend()
+        self.figure.set_size_inches(_WIDTH * _INCHES, self.y * _INCHES)
+        self.axes.set(xlim=(-_MARGIN, _COLUMNS + 1), ylim=(self.y, 0))
+        self.axes.set_axis_off()
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """Put text somewhere; names of nodes may hold dollar signs."""
-        self.axes.text(x, y, text, parse_math=False, **{"va": "center", "fontsize": 8, "color": "black"} | style)
+        defaults: dict[str, Any] = {"va": "center", "fontsize": 8, "color": "black"}
+        self.axes.text(x, y, text, parse_math=False, **defaults | style)
 
     def square(self, x: float, y: float, style: str) -> None:
         """Put a square into a cell."""
@@ -152,7 +149,8 @@ class _Sheet:
 
     def row(self, name: str, marks: str) -> None:
         """Draw a row of cells."""
-        self.text(-0.4, self.y + 0.5, name, ha="right", color=_RED if name.startswith("dropped") else "black")
+        color, size = _RED if name.startswith("dropped") else "black", 8 if len(name) <= _LONGEST_NAME else 7
+        self.text(-0.4, self.y + 0.5, name, ha="right", color=color, fontsize=size)
         for x, mark in enumerate(marks):
             if mark != " ":
                 self.mark(x, self.y, mark)

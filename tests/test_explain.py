@@ -1,14 +1,21 @@
 """What explain says of sizes and windows, held against the oracle, and what it draws, against a brute force."""
 
+import html
 import importlib.util
+from itertools import combinations
 import json
+import os
 from pathlib import Path
 import re
+import subprocess
+import sys
 import time
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 import numpy as np
 import onnx
 import onnxruntime
@@ -20,6 +27,7 @@ from versions import describes_ort
 import maxpool_ort as mp
 from maxpool_ort import cli
 from maxpool_ort.arithmetic import missing_window, notes_on, size_of
+from maxpool_ort.drawing import Sheet
 from maxpool_ort.explain import explain, explain_model
 from maxpool_ort.geometry import AutoPad
 from maxpool_ort.geometry import Axis as OurAxis
@@ -599,3 +607,123 @@ def test_commands(
     assert re.search(".*".join(expected), printed, re.DOTALL), printed
     assert max(map(len, printed.splitlines())) <= 80
     assert "\x1b" not in printed
+
+
+def drawn_rows(sheet: Sheet) -> dict[float, dict[int, str]]:
+    """The squares of a sheet by the middle of their row, and where they stand: blue, orange, red."""
+    marks = {"#0072b2": "■", "#ffffff": "□", "#fbe5da": DROPPED}
+    rows: dict[float, dict[int, str]] = {}
+    for square in sheet.axes.patches:
+        mark = marks.get(to_hex(square.get_facecolor()))
+        if mark and (mark != "□" or square.get_hatch()):
+            rows.setdefault(round(square.get_y() + 0.44, 2), {})[round(square.get_x() - 0.06)] = mark
+    return rows
+
+
+@settings(max_examples=25)
+@given(drawn=axes() | axes(200))
+def test_plots_are_true(drawn: tuple[Axis, str, int]) -> None:
+    """A sheet has, in the row of each window that it draws, the squares of its taps, and says the same sentences."""
+    ours, attributes = explained(*drawn)
+    found = explain(attributes, (1, 1, ours.input))
+    sheet = Sheet([found])
+    texts = [(text.get_text(), round(text.get_position()[1], 2)) for text in sheet.axes.texts]
+    said = " ".join(" ".join(text.split()) for text, _ in texts)  # long lines are wrapped
+    assert all(
+        line in said for line in (*size_of(ours, attributes), *notes_on(ours), *(p.title for p in panels(found)))
+    )
+    rows = drawn_rows(sheet)
+    dropped = missing_window(ours, attributes.auto_pad)
+    picture = Picture.of(ours, dropped, 36)
+    for row in picture.rows:
+        if isinstance(row, range):
+            assert any(text == f"... {len(row)} more window{'s' * (len(row) > 1)}" for text, _ in texts)
+        else:
+            name = f"{'dropped' if row == dropped else 'window'} {row}"
+            y = next(y for text, y in texts if text == name)  # ours comes before ONNX Runtime's own
+            assert rows.get(y, {}) == {x: mark for x, mark in enumerate(picture.marks(row)) if mark in "■□" + DROPPED}
+
+
+# (id, shape, attributes)
+PLOTS: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("usual", [1, 64, 112, 57], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("long numbers", ["N", 1, 2**40], {"kernel_shape": [2**31], "strides": [7], "pads": [2**30, 2**30]}),
+    ("the longest numbers", [1, 1, 2**60], {"kernel_shape": [2**59], "strides": [1], "pads": [2**58, 2**58]}),
+    ("four digits", [1, 1, 9999], {"kernel_shape": [2], "strides": [3], "pads": [1000, 1]}),
+    ("theirs too", [1, 1, 15, 9], {"kernel_shape": [3, 2], "dilations": [2, 1], "strides": [1, 4], "auto_pad": "SAME_UPPER"}),
+    ("too small", [1, 1, 2, 0], {"kernel_shape": [50, 3]}),
+    ("all marks", [1, 1, 60], {"kernel_shape": [3], "dilations": [3], "strides": [8], "pads": [9, 9]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "attributes"), [row[1:] for row in PLOTS], ids=[row[0] for row in PLOTS])
+def test_nothing_in_a_plot_overlaps(shape: list[Any], attributes: dict[str, Any]) -> None:
+    """No text of a sheet lies over another one, or beyond the sheet."""
+    sheet = Sheet([explain(mp.MaxPoolAttributes(**attributes), tuple(shape), node="MaxPool '$x^$' in graph 'g'")])
+    canvas = FigureCanvasAgg(sheet.figure)
+    canvas.draw()
+    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in sheet.axes.texts]
+    sheet_box = sheet.figure.bbox
+    assert [
+        text for text, box in boxes if box.x0 < 0 or box.x1 > sheet_box.x1 or box.y0 < 0 or box.y1 > sheet_box.y1
+    ] == []
+    assert [(a, b) for (a, one), (b, other) in combinations(boxes, 2) if a and b and one.overlaps(other)] == []
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_plot_files(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--plot writes files of the kind that their names say; a .svg holds all that is drawn as text, too."""
+    path = tmp_path / f"drawn.{suffix}"
+    assert cli.main(["explain", str(MODELS / "digits.onnx"), "--plot", str(path)]) == 0
+    assert capsys.readouterr().out.endswith(f"\n\nwrote {path}\n")
+    data = path.read_bytes()
+    assert data.startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
+    if suffix == "svg":
+        said = [html.unescape(text) for text in re.findall(r"<!-- (.+?) -->", data.decode())]
+        assert [text for text in said if text.startswith(("MaxPool", "D1"))] == [
+            "MaxPool 'pool1' in graph 'digits'",
+            "D1 and D2: 4 outputs",
+            "MaxPool 'pool2' in graph 'digits'",
+            "D1 and D2: 2 outputs",
+        ]
+        assert {"window 3", "dropped 4", "input", "tap on an input", "tap on padding", "tap of a dropped window"} <= {
+            *said
+        }
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """--json has numbers as numbers, for each axis."""
+    line = "explain --input-shape 1,1,2,7 --kernel-shape 3,2 --dilations 2,1 --strides 1,3 --json"
+    assert cli.main(line.split()) == 1
+    (said,) = json.loads(capsys.readouterr().out)["maxpool"]
+    assert (said["x"], said["y"], said["attributes"]["strides"]) == ([1, 1, 2, 7], None, "1,3")
+    assert [(a["input"], a["extent"], a["output"], a["dropped"]) for a in said["axes"]] == [(2, 5, -2, 0), (7, 2, 2, 2)]
+    assert said["axes"][1]["size"][0] == "floor((7 + 0 + 0 - 2) / 3) + 1 = floor(1.666...) + 1 = 2"
+    assert said["axes"][1]["notes"] == ["no window sees inputs 2, 5 to 6"]
+    assert said["differs"] == ["fails at the run too"]
+
+
+def explain_in_a_process(**environment: str) -> str:
+    """What a process of its own prints, with other variables in its environment."""
+    line = "explain --input-shape 1,1,7 --kernel-shape 2 --dilations 2 --strides 5 --pads 1,0"
+    kept = {key: value for key, value in os.environ.items() if key not in {"FORCE_COLOR", "NO_COLOR", "COLUMNS"}}
+    command = [sys.executable, "-m", "maxpool_ort", *line.split()]
+    return subprocess.run(command, capture_output=True, check=True, env=kept | environment).stdout.decode()  # noqa: S603
+
+
+def test_colours_and_letters() -> None:
+    """Colours only mark what marks tell without them; a terminal without other letters gets ASCII."""
+    plain = explain_in_a_process(PYTHONIOENCODING="utf-8")
+    assert "\x1b" not in plain
+    assert "  window 0  □ ─ ■\n  window 1            ■ ─ ■\n  unseen      ^   ^ ^   ^\n" in plain
+    coloured = explain_in_a_process(PYTHONIOENCODING="utf-8", FORCE_COLOR="1", TERM="xterm")
+    assert "\x1b[32m■" in coloured
+    picture = slice(plain.index("  window 0"), None)
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured)[-len(plain[picture]) :] == plain[picture]
+    for quiet in ({"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "dumb"}):
+        assert not re.search(
+            r"\x1b\[[\d;]*3\dm", explain_in_a_process(PYTHONIOENCODING="utf-8", FORCE_COLOR="1", **quiet)
+        )
+    ascii_only = explain_in_a_process(PYTHONIOENCODING="ascii")
+    assert "  window 0  o - #\n  window 1            # - #\n  unseen      ^   ^ ^   ^\n" in ascii_only
+    assert "# tap on an input   o tap on padding   - between taps" in ascii_only
