@@ -566,6 +566,7 @@ TELLS_NOTHING_ELSE = {
     "no memory": "the reason is the machine's",
     "interrupted between two lines": "likewise",
     "a name that is not UTF-8": "the name is what came",
+    "a name that is not UTF-8 to explain": "likewise",
     "a size whose name is not UTF-8": "likewise",
     "as protobuf in Python has it": "likewise",
     "parsed by protobuf in Python": "likewise",
