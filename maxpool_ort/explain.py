@@ -115,14 +115,14 @@ def _wrong_shapes(found: Explanation, opset: int, declared: Dims | None) -> Iter
     model = make_maxpool_model(attributes.kernel_shape, (1, 1, *found.x[2:]), opset=opset, **given)
     model.graph.output[0].type.tensor_type.ClearField("shape")
     inferred = tensor_types(shape_inference.infer_shapes(model).graph)["Y"].dims
-    for who, dims in (("the model declares", declared), (f"onnx infers for opset {opset}", inferred)):
+    for who, dims in (("declared by the model", declared), (f"inferred by onnx for opset {opset}", inferred)):
         wrong = [
             f"{dim} along D{number} instead of {axis.output}"
             for number, (dim, axis) in enumerate(zip((dims or ())[2:], found.axes, strict=False), start=1)
             if isinstance(dim, int) and dim != axis.output
         ]
         if wrong:
-            yield f"{who} {', '.join(wrong)}"
+            yield f"{who}: {', '.join(wrong)}"
 
 
 def plain_text(dims: Dims) -> str:

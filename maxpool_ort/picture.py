@@ -69,7 +69,8 @@ class Picture:
         """
         count = max(axis.output, 0) + (dropped is not None)
         last_end = (count - 1) * axis.stride - axis.pad_begin + axis.extent
-        first, end = min(0, -axis.pad_begin), max(axis.input + axis.pad_end, last_end)
+        first = min(0, -axis.pad_begin)  # the built-in can have negative pads
+        end = axis.input + max(0, axis.pad_end, last_end - axis.input)
         runs = _around((first, 0, axis.input, end), first, end, max(most_columns, _LEAST_COLUMNS))
         columns = [*runs[0]] if runs else []
         for run in runs[1:]:

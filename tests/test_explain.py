@@ -472,8 +472,8 @@ def test_shapes_that_no_run_has() -> None:
     (found,) = explain_model(model)
     assert found.y == ("N", 1, 6, 6)
     assert found.wrong_shapes == (
-        "the model declares 7 along D1 instead of 6",
-        "onnx infers for opset 12 7 along D1 instead of 6",
+        "declared by the model: 7 along D1 instead of 6",
+        "inferred by onnx for opset 12: 7 along D1 instead of 6",
     )
     (changed,) = explain_model(model, changes={"ceil_mode": 0})
     assert changed.wrong_shapes == ()
