@@ -16,7 +16,7 @@ from maxpool_ort.compare import Difference, compare_model
 from maxpool_ort.convert import Conversion, convert_file, restore_file
 from maxpool_ort.drawing import draw_explanations
 from maxpool_ort.explain import explain as explain_attributes
-from maxpool_ort.explain import explain_model
+from maxpool_ort.explain import explain_model, plain_text
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
 from maxpool_ort.files import read_model
 from maxpool_ort.graphs import Dims
@@ -203,7 +203,7 @@ def inspect(options: argparse.Namespace) -> Outcome:
 
 
 def _dims(dims: Dims | None) -> str:
-    return "?" if dims is None else f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
+    return "?" if dims is None else plain_text(dims)
 
 
 def explain(options: argparse.Namespace) -> Outcome:

@@ -21,7 +21,7 @@ from maxpool_ort.picture import (
     ruler,
 )
 from maxpool_ort.report import check_plot
-from maxpool_ort.telling import Panel, heading, panels
+from maxpool_ort.telling import Panel, heading, left_out, panels
 
 __all__ = ["Sheet", "draw_explanations"]
 
@@ -81,6 +81,7 @@ class Sheet:
             for panel in panels(found):
                 self.draw(panel)
             self.y += 0.8
+            self.write([left_out(found)])
         self.legend()
         self.figure.set_size_inches(_WIDTH * _INCHES, self.y * _INCHES)
         self.axes.set(xlim=(-_MARGIN, _COLUMNS + 1), ylim=(self.y, 0))

@@ -12,7 +12,7 @@ from maxpool_ort.geometry import COLUMNS, Axis
 from maxpool_ort.picture import as_lines, legend, shown
 from maxpool_ort.table import best_table
 
-__all__ = ["Panel", "as_document", "as_text", "heading", "panels"]
+__all__ = ["Panel", "as_document", "as_text", "heading", "left_out", "panels"]
 
 _MOST_AXES = 8
 """Different ones of a node, that are told and drawn."""
@@ -48,6 +48,12 @@ def panels(found: Explanation) -> list[Panel]:
     return made
 
 
+def left_out(found: Explanation) -> str:
+    """What is said of the axes that have no panel; nothing, if all have one."""
+    more = len(set(found.axes)) - _MOST_AXES
+    return f"... {more} more {'axis that differs' if more == 1 else 'axes that differ'} from these" if more > 0 else ""
+
+
 def _sized(title: str, output: int) -> str:
     """A title with the number of outputs."""
     return f"{title}: {output} output{'s' * (output != 1)}" if output >= 0 else f"{title}: X is too small"
@@ -75,10 +81,8 @@ def _parts(found: Explanation, width: int) -> Iterator[str]:
         drawn += lines
         yield _paragraph(panel.title, panel.lines, width)
         yield shown(f"  {line}".rstrip() for line in lines)
-    different = len(set(found.axes))
-    if different > _MOST_AXES:
-        more = different - _MOST_AXES
-        yield f"... {more} more {'axis that differs' if more == 1 else 'axes that differ'} from these"
+    if left_out(found):
+        yield left_out(found)
     yield shown(legend(drawn, width))
     yield _paragraph("ONNX Runtime's own MaxPool:", found.differs or ("gives the same",), width)
     if found.wrong_shapes:

@@ -346,6 +346,12 @@ def test_drawings_are_true(drawn: tuple[Axis, str, int], width: int) -> None:
     assert not count or rows[0].startswith(("window 0", "dropped 0"))
 
 
+def test_no_gap_hides_one_position() -> None:
+    """Where a gap would be one position wide, the position itself is drawn."""
+    axis, _ = one_axis(5, kernel_shape=[1], pads=[100, 100])
+    assert Picture.of(axis, None, 15).columns == (-100, -99, None, *range(-2, 7), None, 103, 104)
+
+
 @pytest.mark.parametrize("size", [1, 40, 400])
 def test_few_windows_are_all_drawn(size: int) -> None:
     """Up to 13 windows and as many positions as fit are drawn whole."""
@@ -620,7 +626,7 @@ def drawn_rows(sheet: Sheet) -> dict[float, dict[int, str]]:
     return rows
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(drawn=axes() | axes(200))
 def test_plots_are_true(drawn: tuple[Axis, str, int]) -> None:
     """A sheet has, in the row of each window that it draws, the squares of its taps, and says the same sentences."""
@@ -642,6 +648,16 @@ def test_plots_are_true(drawn: tuple[Axis, str, int]) -> None:
             name = f"{'dropped' if row == dropped else 'window'} {row}"
             y = next(y for text, y in texts if text == name)  # ours comes before ONNX Runtime's own
             assert rows.get(y, {}) == {x: mark for x, mark in enumerate(picture.marks(row)) if mark in "■□" + DROPPED}
+
+
+def test_plots_say_what_they_leave_out() -> None:
+    """More than 8 different axes of a node are not drawn, which is said; of all nodes at most 40 are."""
+    many = explain(mp.MaxPoolAttributes(kernel_shape=[1] * 10), (1, 1, *range(1, 11)))
+    texts = [text.get_text() for text in Sheet([many]).axes.texts]
+    assert [text for text in texts if re.match(r"D\d+:|\.\.\. \d+ more axes", text)] == [
+        *(f"D{number}: {number} output{'s' * (number > 1)}" for number in range(1, 9)),
+        "... 2 more axes that differ from these",
+    ]
 
 
 # (id, shape, attributes)
