@@ -14,8 +14,6 @@ from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
 import numpy as np
 import onnx
 import onnxruntime
@@ -617,10 +615,10 @@ def test_commands(
 
 def drawn_rows(sheet: Sheet) -> dict[float, dict[int, str]]:
     """The squares of a sheet by the middle of their row, and where they stand: blue, orange, red."""
-    marks = {"#0072b2": "■", "#ffffff": "□", "#fbe5da": DROPPED}
+    marks = {"0072b2": "■", "ffffff": "□", "fbe5da": DROPPED}
     rows: dict[float, dict[int, str]] = {}
     for square in sheet.axes.patches:
-        mark = marks.get(to_hex(square.get_facecolor()))
+        mark = marks.get("".join(f"{round(255 * part):02x}" for part in square.get_facecolor()[:3]))
         if mark and (mark != "□" or square.get_hatch()):
             rows.setdefault(round(square.get_y() + 0.44, 2), {})[round(square.get_x() - 0.06)] = mark
     return rows
@@ -676,9 +674,8 @@ PLOTS: list[tuple[str, list[Any], dict[str, Any]]] = [
 def test_nothing_in_a_plot_overlaps(shape: list[Any], attributes: dict[str, Any]) -> None:
     """No text of a sheet lies over another one, or beyond the sheet."""
     sheet = Sheet([explain(mp.MaxPoolAttributes(**attributes), tuple(shape), node="MaxPool '$x^$' in graph 'g'")])
-    canvas = FigureCanvasAgg(sheet.figure)
-    canvas.draw()
-    boxes = [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in sheet.axes.texts]
+    sheet.figure.draw_without_rendering()
+    boxes = [(text.get_text(), text.get_window_extent()) for text in sheet.axes.texts]
     sheet_box = sheet.figure.bbox
     assert [
         text for text, box in boxes if box.x0 < 0 or box.x1 > sheet_box.x1 or box.y0 < 0 or box.y1 > sheet_box.y1
