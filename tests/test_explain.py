@@ -533,6 +533,15 @@ def test_what_takes_the_place_of_the_models() -> None:
     assert found.differs == ("windows of padding only along D1: lowest finite value, stray index",)
 
 
+def test_shape_of_a_chosen_node() -> None:
+    """A shape goes to the nodes of one name, however many others there are, and Indices are those of the node."""
+    model = onnx.parser.parse_model(BODIES)
+    assert [each.y for each in explain_model(model, ["same"], input_dims=(1, 1, 9))] == [(1, 1, 7), (1, 1, 6)]
+    for with_indices, lost in ((False, "may lose NaN and -inf"), (True, "may lose NaN")):
+        pool = mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 8], with_indices=with_indices)
+        assert [each.differs for each in explain_model(pool)] == [(lost,)]
+
+
 def test_models_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
     """Every model here is explained, and fits into 80 columns; Y is what inspect says."""
     for path in sorted(MODELS.glob("*.onnx")):
