@@ -588,6 +588,7 @@ LINES = [
         ["no Y: X is too small", "D2 +1 +3 +1 +1 +3 +0 +0 +-1\n", "D1: 6 outputs", "D2: X is too small", f"dropped 0 +{' '.join(3 * DROPPED)}", "fails at the run too"],
     ),
     ("theirs", "--input-shape 1,1,5 --kernel-shape 3 --dilations 2 --auto-pad SAME_UPPER", 0, ["D1: 5 outputs", "D1 in ONNX Runtime's own MaxPool: 3 outputs\n  pads 1 and 1\n", "instead of 5"]),
+    ("negative pads", "--input-shape 1,1,6 --kernel-shape 1 --strides 3 --auto-pad SAME_UPPER", 0, ["MaxPool: 2 outputs\n  pads -1 and -1\n", r"\n  X +0 1 2 3 4 5\n  window 0    ■\n  window 1          ■\n  unseen    \^   \^ \^   \^\n"]),
     ("too many axes", "--input-shape 1,1,1,2,3,4,5,6,7,8,9 --kernel-shape 1,1,1,1,1,1,1,1,1", 0, ["D8: 8 outputs", "1 more axis that differs"]),
     ("of a model", "models/digits.onnx --node pool2", 0, [r"^MaxPool 'pool2' in graph 'digits'\n", r"X float \(N, 32, 4, 4\)", "lose NaN"]),
     ("changed", "models/digits.onnx --node pool2 --ceil-mode 0", 0, [r"kernel_shape=3,3 strides=2,2\n", "Y .N, 32, 1, 1"]),
