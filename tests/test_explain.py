@@ -714,6 +714,15 @@ def test_plot_files(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
         }
 
 
+def test_terminals_that_are_too_narrow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below 40 columns it is drawn for 40, and no line of a drawing is broken."""
+    monkeypatch.setenv("COLUMNS", "30")
+    assert cli.main(["explain", "--input-shape=1,1,99", "--kernel-shape=2"]) == 0
+    lines = list(as_lines(one_axis(99, kernel_shape=[2])[0], None, 38))
+    assert max(map(len, lines)) > 30
+    assert "".join(f"  {line}\n" for line in lines) in capsys.readouterr().out
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     """--json has numbers as numbers, for each axis."""
     line = "explain --input-shape 1,1,2,7 --kernel-shape 3,2 --dilations 2,1 --strides 1,3 --json"
