@@ -759,3 +759,12 @@ def test_colours_and_letters() -> None:
     ascii_only = explain_in_a_process(PYTHONIOENCODING="ascii")
     assert "  window 0  o - #\n  window 1            # - #\n  unseen      ^   ^ ^   ^\n" in ascii_only
     assert "# tap on an input   o tap on padding   - between taps" in ascii_only
+
+
+def test_readme(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What README shows is what the command prints."""
+    monkeypatch.chdir(MODELS.parent)
+    (block,) = re.findall(r"```text\n\$ maxpool-ort (explain .+?)```", Path("README.md").read_text(), re.DOTALL)
+    line, said, _ = block.split("\n...\n")
+    assert cli.main(line.split()) == 0
+    assert said in capsys.readouterr().out
