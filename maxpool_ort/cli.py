@@ -16,6 +16,7 @@ from maxpool_ort.bench import DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
 from maxpool_ort.convert import ExternalData
 from maxpool_ort.decide import Guard
 from maxpool_ort.errors import MaxPoolError
+from maxpool_ort.geometry import AutoPad
 from maxpool_ort.runtimes import RUNTIMES
 
 __all__ = ["main"]
@@ -24,13 +25,14 @@ _EXAMPLES = """\
 examples:
   maxpool-ort run models/digits.onnx
   maxpool-ort inspect model.onnx
+  maxpool-ort explain model.onnx
   maxpool-ort compare model.onnx
   maxpool-ort convert model.onnx model-python.onnx
   maxpool-ort restore model-python.onnx model.onnx
   maxpool-ort bench --workload tiny
 
-exit codes: 0 all is fine, 1 the work failed or compare found a difference,
-2 wrong usage
+exit codes: 0 all is fine, 1 the work failed, compare found a difference,
+conformance a failure or explain an X that is too small, 2 wrong usage
 """
 _RUN = """\
 Run a model, every MaxPool in Python. Each input comes from the file that you
@@ -66,6 +68,22 @@ examples:
   maxpool-ort inspect model.onnx --json
 
 "Y declared" is what the file says, if anything; "Y true" follows from X.
+"""
+_EXPLAIN = """\
+Say why Y has its shape: the output size of each axis with the numbers put
+in, what would give another one, what ONNX Runtime's own MaxPool does
+differently, and, drawn, which inputs each output sees. Of attributes and a
+shape, or of the nodes of a MODEL; attributes, shape and dtype that you give
+beside it take the place of the model's.
+"""
+_EXPLAIN_EXAMPLES = """\
+examples:
+  maxpool-ort explain --input-shape 1,64,57,57 --kernel-shape 3,3 --strides 2,2
+  maxpool-ort explain models/digits.onnx --node pool1
+  maxpool-ort explain models/digits.onnx --node pool1 --ceil-mode 1
+  maxpool-ort explain models/digits.onnx --plot windows.svg
+
+Exits with 1 if an X is too small for a window.
 """
 _COMPARE_EXAMPLES = """\
 examples:
@@ -221,6 +239,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("model", metavar="MODEL", help="an ONNX model, converted or not")
 
+    _add_explain(
+        add("explain", commands.explain, "why Y has its shape, and what each output sees", _EXPLAIN, _EXPLAIN_EXAMPLES)
+    )
+
     compare = add(
         "compare",
         commands.compare,
@@ -298,6 +320,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_explain(command: Any) -> None:
+    command.add_argument("model", nargs="?", metavar="MODEL", help="an ONNX model, converted or not")
+    command.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the node of this name; repeat for more (default: all)",
+    )
+    command.add_argument("--input-shape", type=_integers, metavar="N,C,D1,...", help="shape of the node's X")
+    for name, what in (
+        ("kernel-shape", "size of a window, one entry per spatial axis"),
+        ("strides", "one entry per spatial axis (default: 1)"),
+        ("pads", "all begins, then all ends (default: 0)"),
+        ("dilations", "one entry per spatial axis (default: 1)"),
+    ):
+        command.add_argument(f"--{name}", type=_integers, metavar="N,...", help=what)
+    command.add_argument("--auto-pad", choices=list(AutoPad.__members__), help="how to choose pads (default: NOTSET)")
+    command.add_argument("--ceil-mode", type=int, choices=(0, 1), help="default: 0")
+    command.add_argument("--storage-order", type=int, choices=(0, 1), help="default: 0")
+    command.add_argument("--dtype", choices=DTYPE_NAMES, help="of X (default: float32)")
+    command.add_argument("--with-indices", action="store_true", help="the node puts out Indices too")
+    command.add_argument("--plot", metavar="FILE", help="draw it: .png, .svg or .pdf (needs matplotlib)")
+    command.set_defaults(refuse=command.error)
+
+
 def _add_input(command: Any) -> None:
     command.add_argument(
         "--input",
@@ -319,6 +367,14 @@ def _add_select(command: Any) -> None:
         "(default: all)",
     )
     command.add_argument("--node", action="append", metavar="NAME", help="only the nodes of this name; repeat for more")
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    """Read a list of integers."""
+    try:
+        return tuple(map(int, text.split(",")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be integers with commas between them, got {text!r}") from None
 
 
 def _at_least(least: int) -> Callable[[str], int]:

@@ -3,11 +3,12 @@
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from onnx import helper
 
 from maxpool_ort.bench import cases, growth, machine, measure
 from maxpool_ort.bench_models import measure_model
@@ -17,6 +18,9 @@ from maxpool_ort.conformance_report import as_document as conformance_document
 from maxpool_ort.conformance_report import as_page, failures, summary
 from maxpool_ort.conformance_report import from_document as conformance_from
 from maxpool_ort.convert import Conversion, convert_file, restore_file
+from maxpool_ort.drawing import draw_explanations
+from maxpool_ort.explain import explain as explain_attributes
+from maxpool_ort.explain import explain_model, plain_text
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
 from maxpool_ort.files import read_model, write_whole
 from maxpool_ort.graphs import Dims
@@ -25,10 +29,13 @@ from maxpool_ort.op import Call, record_calls
 from maxpool_ort.repair import RepairedShape, repaired_shapes
 from maxpool_ort.report import Findings, as_document, check_plot, draw, from_document, tables
 from maxpool_ort.runtimes import OURS
+from maxpool_ort.schema import MaxPoolAttributes, type_name
 from maxpool_ort.session import InferenceSession
 from maxpool_ort.table import best_table, track
+from maxpool_ort.telling import as_document as told
+from maxpool_ort.telling import as_text
 
-__all__ = ["Outcome", "bench", "compare", "conformance", "convert", "inspect", "restore", "run"]
+__all__ = ["Outcome", "bench", "compare", "conformance", "convert", "explain", "inspect", "restore", "run"]
 
 
 class Outcome(NamedTuple):
@@ -201,7 +208,37 @@ def inspect(options: argparse.Namespace) -> Outcome:
 
 
 def _dims(dims: Dims | None) -> str:
-    return "?" if dims is None else f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
+    return "?" if dims is None else plain_text(dims)
+
+
+def explain(options: argparse.Namespace) -> Outcome:
+    """Explain MaxPool nodes; the exit code is 1 if an X is too small for a window."""
+    names = [field.name for field in fields(MaxPoolAttributes)]
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    dims, dtype = options.input_shape, options.dtype
+    element_type = dtype and type_name(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    if options.model:
+        found = explain_model(
+            read_model(options.model),
+            options.node,
+            changes=given,
+            input_dims=dims,
+            element_type=element_type,
+            with_indices=options.with_indices,
+        )
+    elif dims is None or options.kernel_shape is None or options.node:
+        options.refuse("name a MODEL, or give --input-shape and --kernel-shape, and no --node")
+    else:
+        attributes = MaxPoolAttributes(**given)
+        found = [
+            explain_attributes(
+                attributes, dims, element_type=element_type or "float", with_indices=options.with_indices
+            )
+        ]
+    if options.plot:
+        draw_explanations(options.plot, found)
+    text = as_text(found) + (f"\n\nwrote {options.plot}" if options.plot else "")
+    return Outcome({"maxpool": list(map(told, found))}, text, 0 if all(each.fits for each in found) else 1)
 
 
 def bench(options: argparse.Namespace) -> Outcome:

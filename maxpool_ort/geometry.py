@@ -17,6 +17,10 @@ LARGEST_EXTENT = 2**62
 """Positions and pads of such windows can still be added up in int64."""
 
 
+COLUMNS = ("axis", "input", "kernel", "stride", "dilation", "extent", "pad begin", "pad end", "output")
+"""Of the table of a geometry."""
+
+
 class AutoPad(str, Enum):
     """The values of ``auto_pad``, as the operator's page spells them."""
 
@@ -95,6 +99,12 @@ class Axis:
         """Effective kernel extent: input positions from a window's first tap to its last, both included."""
         return (self.kernel - 1) * self.dilation + 1
 
+    def row(self) -> tuple[int, ...]:
+        """What the table of a geometry says of it."""
+        return (
+            self.input, self.kernel, self.stride, self.dilation, self.extent, self.pad_begin, self.pad_end, self.output
+        )  # fmt: skip
+
     def outputs(self, tap: int) -> range:
         """Outputs whose tap ``tap`` lies in the input; for every other output that tap is padding.
 
@@ -105,6 +115,17 @@ class Axis:
         first = max(0, -(-offset // self.stride))
         last = min(self.output - 1, (self.input - 1 + offset) // self.stride)
         return range(first, max(first, last + 1))
+
+    def window(self, output: int) -> range:
+        """Input positions that an output sees; ranges are equal where they hold the same numbers.
+
+        >>> Axis.of(5, 3, dilation=2, pad_begin=1, pad_end=1).window(0)
+        range(1, 4, 2)
+        """
+        start = output * self.stride - self.pad_begin
+        first = max(0, -(start // self.dilation))
+        last = min(self.kernel - 1, (self.input - 1 - start) // self.dilation)
+        return range(start + first * self.dilation, start + last * self.dilation + 1, self.dilation)
 
     @property
     def taps(self) -> Sequence[int]:
@@ -169,11 +190,4 @@ class Geometry:
 
     def __str__(self) -> str:
         """Print as a table, one row per spatial axis."""
-        header = ["axis", "input", "kernel", "stride", "dilation", "extent", "pad begin", "pad end", "output"]
-        return table(
-            header,
-            (
-                (f"D{number}", a.input, a.kernel, a.stride, a.dilation, a.extent, a.pad_begin, a.pad_end, a.output)
-                for number, a in enumerate(self.axes, start=1)
-            ),
-        )
+        return table(COLUMNS, ((f"D{number}", *axis.row()) for number, axis in enumerate(self.axes, start=1)))

@@ -22,7 +22,7 @@ from maxpool_ort.graphs import (
 from maxpool_ort.inference import analyse, unused_functions
 from maxpool_ort.schema import DOMAIN, OP_TYPE, MaxPoolAttributes, describe, type_name
 
-__all__ = ["NodeReport", "differences", "differs_in_shape", "inspect_model"]
+__all__ = ["NodeReport", "built_in_axis", "differences", "differs_in_shape", "inspect_model", "refusal"]
 
 _UNKNOWN = type_name(TensorProto.UNDEFINED)
 _FLOATS = ("float16", "float", "double", _UNKNOWN)
@@ -138,19 +138,10 @@ def differences(
     A reason without "may" holds for every X of these dimensions; "may" is said where it depends on X's elements, or
     on sizes that are not known. A size of 0 is thought of only where it is known.
     """
-    if element_type == "bfloat16" or opset < {"float16": 6, "double": 8}.get(element_type, 1):
-        yield f"refuses the model: no MaxPool for {element_type} at opset {opset}"
-        return
-    rank = len(attributes.kernel_shape)
-    if any(pad >= kernel for pad, kernel in zip(attributes.pads, attributes.kernel_shape * 2, strict=True)):
-        yield "refuses the model: pads >= kernel_shape"
-        return
-    if rank > 3:
-        yield "fails at the run: more than 3 spatial axes"
-        return
-    dims = (None,) * (rank + 2) if input_dims is None else input_dims
-    if 0 in dims[1:] and dims[0] != 0:
-        yield "fails at the run: X has a size of 0 that is not N"
+    dims = (None,) * (len(attributes.kernel_shape) + 2) if input_dims is None else input_dims
+    refused = refusal(attributes, element_type, dims, opset)
+    if refused:
+        yield refused
         return
     node = _Node(attributes, element_type, dims, with_indices)
     seen: set[str] = set()
@@ -161,11 +152,24 @@ def differences(
     yield from node.losses()
 
 
+def refusal(attributes: MaxPoolAttributes, element_type: str, input_dims: Dims, opset: int) -> str | None:
+    """Why ONNX Runtime's own MaxPool does not run this node at all, whatever its windows are."""
+    if element_type == "bfloat16" or opset < {"float16": 6, "double": 8}.get(element_type, 1):
+        return f"refuses the model: no MaxPool for {element_type} at opset {opset}"
+    if any(pad >= kernel for pad, kernel in zip(attributes.pads, attributes.kernel_shape * 2, strict=True)):
+        return "refuses the model: pads >= kernel_shape"
+    if len(attributes.kernel_shape) > 3:
+        return "fails at the run: more than 3 spatial axes"
+    if 0 in input_dims[1:] and input_dims[0] != 0:
+        return "fails at the run: X has a size of 0 that is not N"
+    return None
+
+
 def differs_in_shape(attributes: MaxPoolAttributes, input_dims: Dims) -> bool:
     """Whether ONNX Runtime's own MaxPool has another output size along an axis of known size."""
     axes = _Node(attributes, _UNKNOWN, input_dims, with_indices=False).axes
     known = (axis for axis, dim in zip(axes, input_dims[2:], strict=True) if isinstance(dim, int))
-    return any(_built_in_axis(axis, attributes).output != axis.output for axis in known)
+    return any(built_in_axis(axis, attributes).output != axis.output for axis in known)
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,7 @@ class _Node:
 
     def along(self, axis: Axis, name: str) -> list[str]:
         """Reasons that lie in one axis of known size."""
-        theirs = _built_in_axis(axis, self.attributes)
+        theirs = built_in_axis(axis, self.attributes)
         if self.attributes.auto_pad in _SAME:
             cause = "SAME with dilations" if axis.dilation > 1 else "SAME where the stride skips input"
         else:
@@ -291,7 +295,7 @@ class _Node:
         return not (is_global or row.pad_begin or end > row.input or row.input > _ROW_BUFFER)
 
 
-def _built_in_axis(axis: Axis, attributes: MaxPoolAttributes) -> Axis:
+def built_in_axis(axis: Axis, attributes: MaxPoolAttributes) -> Axis:
     """The axis as the built-in sees it: pads of SAME ignore dilations, quotients are truncated, VALID is rounded up."""
     pad_begin, pad_end = axis.pad_begin, axis.pad_end
     if attributes.auto_pad in _SAME:
@@ -311,7 +315,7 @@ def _truncated(dividend: int, divisor: int) -> int:
 
 
 def _windows(axis: Axis) -> list[range]:
-    """The input positions that each output sees; ranges are equal where they hold the same numbers.
+    """The input positions that each output sees.
 
     Of very many outputs only the first, the last and some in the middle: in between, windows are full and alike.
     """
@@ -319,9 +323,4 @@ def _windows(axis: Axis) -> list[range]:
     if axis.output > 3 * _MOST_WINDOWS:
         starts = (0, axis.output // 2, axis.output - _MOST_WINDOWS)
         outputs = chain.from_iterable(range(start, start + _MOST_WINDOWS) for start in starts)
-    windows = []
-    for start in (output * axis.stride - axis.pad_begin for output in outputs):
-        first = max(0, -(start // axis.dilation))
-        last = min(axis.kernel - 1, (axis.input - 1 - start) // axis.dilation)
-        windows.append(range(start + first * axis.dilation, start + last * axis.dilation + 1, axis.dilation))
-    return windows
+    return list(map(axis.window, outputs))

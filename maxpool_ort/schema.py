@@ -18,6 +18,7 @@ __all__ = [
     "OP_TYPE",
     "OP_TYPE_WITH_INDICES",
     "MaxPoolAttributes",
+    "axes_of",
     "check_version",
     "describe",
     "plain_dims",
@@ -325,7 +326,18 @@ def plain_dims(dims: Sequence[int | str | None]) -> tuple[int | str | None, ...]
 
 @lru_cache(maxsize=1024)
 def _geometry(attributes: MaxPoolAttributes, input_dims: tuple[int | str | None, ...]) -> Geometry:
-    """The geometry for these dimensions; a spatial axis of unknown size has one window's."""
+    """The geometry for these dimensions."""
+    return Geometry(axes_of(attributes, input_dims))
+
+
+def axes_of(attributes: MaxPoolAttributes, input_dims: tuple[int | str | None, ...]) -> tuple[Axis, ...]:
+    """The spatial axes for these dimensions, be their output sizes negative; one of unknown size has one window's.
+
+    Raises
+    ------
+    InvalidShapeError
+        If the rank is not r + 2, or a size is negative.
+    """
     rank = len(attributes.kernel_shape)
     if len(input_dims) != rank + 2:
         raise InvalidShapeError(
@@ -334,20 +346,18 @@ def _geometry(attributes: MaxPoolAttributes, input_dims: tuple[int | str | None,
         )
     if any(isinstance(dim, int) and dim < 0 for dim in input_dims):
         raise InvalidShapeError(f"X must have sizes >= 0, got shape {input_dims}")
-    return Geometry(
-        tuple(
-            Axis.of(
-                dim if isinstance(dim, int) else (attributes.kernel_shape[i] - 1) * attributes.dilations[i] + 1,
-                attributes.kernel_shape[i],
-                stride=attributes.strides[i],
-                dilation=attributes.dilations[i],
-                pad_begin=attributes.pads[i],
-                pad_end=attributes.pads[rank + i],
-                auto_pad=attributes.auto_pad,
-                ceil_mode=attributes.ceil_mode,
-            )
-            for i, dim in enumerate(input_dims[2:])
+    return tuple(
+        Axis.of(
+            dim if isinstance(dim, int) else (attributes.kernel_shape[i] - 1) * attributes.dilations[i] + 1,
+            attributes.kernel_shape[i],
+            stride=attributes.strides[i],
+            dilation=attributes.dilations[i],
+            pad_begin=attributes.pads[i],
+            pad_end=attributes.pads[rank + i],
+            auto_pad=attributes.auto_pad,
+            ceil_mode=attributes.ceil_mode,
         )
+        for i, dim in enumerate(input_dims[2:])
     )
 
 

@@ -1,12 +1,12 @@
 """Text tables, plain ones for what prints itself, and progress; better ones where rich is installed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import importlib.util
 import re
 import sys
 from typing import Any, TypeVar
 
-__all__ = ["best_table", "table", "track"]
+__all__ = ["best_table", "coloured", "table", "track"]
 
 T = TypeVar("T")
 
@@ -70,6 +70,22 @@ def _rich_table(header: Sequence[str], rows: Sequence[Sequence[object]], *, is_n
         ]
         drawn.add_row(*map(Text, cells))
     return drawn
+
+
+def coloured(text: str, styles: Mapping[str, str]) -> str:
+    """Text whose characters have these styles: where rich is installed, and the terminal has colours."""
+    if importlib.util.find_spec("rich") is None:
+        return text
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    drawn = Text(text)
+    for character, style in styles.items():
+        drawn.highlight_regex(re.escape(character), style)
+    with console.capture() as capture:
+        console.print(drawn, soft_wrap=True, end="")
+    return capture.get()
 
 
 def track(items: Iterable[T], what: str) -> Iterator[T]:

@@ -28,6 +28,8 @@ from maxpool_ort import (
     commands,
     compare,
     conformance,
+    drawing,
+    explain,
     feed,
     files,
     graphs,
@@ -37,7 +39,7 @@ from maxpool_ort import (
     report,
     runtimes,
     wire,
-)  # fmt: skip
+)
 from maxpool_ort.kernel import threads
 
 PACKAGE = Path(mp.__file__).parent
@@ -270,6 +272,14 @@ def with_the_library() -> onnxruntime.SessionOptions:
     return options
 
 
+def two_nodes() -> ModelProto:
+    """A model of two nodes."""
+    return parse_model("""
+        <ir_version: 7, opset_import: ["": 12]> g (float[1, 1, 4] X) => (float[1, 1, 2] Y)
+        { [pool1] a = MaxPool <kernel_shape = [2]> (X) [pool2] Y = MaxPool <kernel_shape = [2]> (a) }
+    """)
+
+
 def set_wire(text: str) -> ModelProto:
     """A converted model whose operator reads other attributes."""
 
@@ -378,6 +388,21 @@ ROWS = [Row(*row) for row in (
     ("memory limit", lambda: mp.set_memory_limit(-1), E, "memory limit", "the memory limit must be an integer >= 0, of bytes, got -1"),
     ("memory limit in the environment", patched(limits.VARIABLE, "much", (limits, "_limit", None), mp.get_memory_limit), E, limits.VARIABLE, "the environment variable MAXPOOL_ORT_MEMORY_LIMIT must be an integer >= 0, of bytes, got 'much'"),
     ("a converted model compared", lambda: compare.compare_model(CONVERTED, {}), E, "model", "the model is converted already; compare the original, or restore it first"),
+    # explanations
+    ("sizes to explain that are unknown", lambda: explain.explain(mp.MaxPoolAttributes(kernel_shape=[2]), (1, 1, "L")), S, "X", "X must have known spatial sizes of at most 2**60, got shape (1, 1, L); give --input-shape"),
+    ("a size beyond all others to explain", lambda: explain.explain(mp.MaxPoolAttributes(kernel_shape=[2]), (1, 1, 2**60 + 1)), S, "X", f"X must have known spatial sizes of at most 2**60, got shape (1, 1, {2**60 + 1}); give --input-shape"),
+    ("a window beyond 64 bits to explain", lambda: explain.explain(mp.MaxPoolAttributes(kernel_shape=[2**60], dilations=[2**60]), (1, 1, 4)), S, "D1", f"effective kernel extent of spatial axis D1 must be at most 2**62, got {(2**60 - 1) * 2**60 + 1} (kernel {2**60}, dilation {2**60}); use a smaller kernel or dilation"),
+    ("unknown sizes of a model to explain", lambda: explain.explain_model(ANY_LENGTH), S, "MaxPool 'pool1'", "MaxPool 'pool1': X must have known spatial sizes of at most 2**60, got shape (1, 1, L); give --input-shape"),
+    ("nothing to explain", lambda: explain.explain_model(parse_model(RELU)), E, "MaxPool", "the model must hold a MaxPool node that runs, got none"),
+    ("a name that is not UTF-8 to explain", lambda: explain.explain_model(renamed(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], name="QQQQ"))), M, "not UTF-8", "the model holds a name that is not UTF-8: …"),
+    ("one shape for two nodes", lambda: explain.explain_model(two_nodes(), input_dims=(1, 1, 4)), E, "--input-shape", "--input-shape is the shape of one node's X, got 2 nodes; use --node"),
+    ("a node to explain", "explain pool.onnx --node pool2", 1, "'pool2'", f"{IN}--node must name MaxPool nodes of the model, got 'pool2'; there are 'pool1'"),
+    ("attributes to explain", "explain --input-shape 1,1,4 --kernel-shape 0", 1, "kernel_shape", f"{IN}kernel_shape must have entries from 1 to 2**60, got (0,)"),
+    ("rank to explain", "explain --input-shape 1,4 --kernel-shape 2", 1, "X", f"{IN}X must have rank 3 (N, C and one axis for each of the 1 entries of kernel_shape (2,)), got rank 2: shape (1, 4)"),
+    ("neither model nor attributes", "explain --input-shape 1,1,4", 2, "MODEL", "maxpool-ort explain: error: name a MODEL, or give --input-shape and --kernel-shape, and no --node"),
+    ("a node of no model", "explain --input-shape 1,1,4 --kernel-shape 2 --node pool1", 2, "--node", "maxpool-ort explain: error: name a MODEL, or give --input-shape and --kernel-shape, and no --node"),
+    ("a list of what is no integer", "explain --input-shape 1,1,L --kernel-shape 2", 2, "--input-shape", "maxpool-ort explain: error: argument --input-shape: must be integers with commas between them, got '1,1,L'"),
+    ("too much to draw", patched(drawing, "_MOST_PANELS", 1, lambda: drawing.draw_explanations("a.png", explain.explain_model(two_nodes()))), E, "--plot", "--plot draws at most 1 axes, got 2; name nodes with --node"),
     # runs
     ("a failed run", lambda: run(ANY_LENGTH, 0), S, "MaxPool 'pool1'", f"MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 0 + pads 0 and 0 is too small for the effective kernel extent 2 (kernel 2, dilation 1) at stride 1; use a smaller kernel or dilation, or larger pads (X: float32 (1, 1, 0); {WIRE})"),
     ("a failed run of float16", lambda: mp.InferenceSession(HALF).run(None, {"X": np.zeros((1, 1, 0), np.float16)}), S, "MaxPool 'pool1'", f"MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 0 + pads 0 and 0 is too small for the effective kernel extent 2 (kernel 2, dilation 1) at stride 1; use a smaller kernel or dilation, or larger pads (X: float32 (1, 1, 0); {WIRE})"),
@@ -560,6 +585,7 @@ TELLS_NOTHING_ELSE = {
     "no memory": "the reason is the machine's",
     "interrupted between two lines": "likewise",
     "a name that is not UTF-8": "the name is what came",
+    "a name that is not UTF-8 to explain": "likewise",
     "a size whose name is not UTF-8": "likewise",
     "as protobuf in Python has it": "likewise",
     "parsed by protobuf in Python": "likewise",
