@@ -125,9 +125,9 @@ def _wrong_shapes(found: Explanation, opset: int, declared: Dims | None) -> Iter
             yield f"{who}: {', '.join(wrong)}"
 
 
-def plain_text(dims: Dims) -> str:
+def plain_text(dims: Dims | None) -> str:
     """Dimensions as text."""
-    return f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
+    return "?" if dims is None else f"({', '.join('?' if dim is None else str(dim) for dim in dims)})"
 
 
 @refusing_other_encodings

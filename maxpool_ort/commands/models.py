@@ -1,49 +1,27 @@
-"""What each command of maxpool-ort does, and how it says it."""
+"""The commands about one model: run, convert, restore, inspect, compare."""
 
 import argparse
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from onnx import helper
 
-from maxpool_ort.bench import cases, growth, machine, measure
-from maxpool_ort.bench_models import measure_model
+from maxpool_ort.commands.outcome import Outcome
 from maxpool_ort.compare import Difference, compare_model
-from maxpool_ort.conformance import COMMAND, choose, default_kit, hold, read_kit
-from maxpool_ort.conformance_report import as_document as conformance_document
-from maxpool_ort.conformance_report import as_page, failures, summary
-from maxpool_ort.conformance_report import from_document as conformance_from
 from maxpool_ort.convert import Conversion, convert_file, restore_file
-from maxpool_ort.drawing import draw_explanations
-from maxpool_ort.explain import explain as explain_attributes
-from maxpool_ort.explain import explain_model, plain_text
+from maxpool_ort.explain import plain_text
 from maxpool_ort.feed import check_destination, count_right, find_feed, save_arrays
-from maxpool_ort.files import read_model, write_whole
-from maxpool_ort.graphs import Dims
+from maxpool_ort.files import read_model
 from maxpool_ort.inspection import inspect_model
 from maxpool_ort.op import Call, record_calls
 from maxpool_ort.repair import RepairedShape, repaired_shapes
-from maxpool_ort.report import Findings, as_document, check_plot, draw, from_document, tables
-from maxpool_ort.runtimes import OURS
-from maxpool_ort.schema import MaxPoolAttributes, type_name
 from maxpool_ort.session import InferenceSession
-from maxpool_ort.table import best_table, track
-from maxpool_ort.telling import as_document as told
-from maxpool_ort.telling import as_text
+from maxpool_ort.table import best_table
 
-__all__ = ["Outcome", "bench", "compare", "conformance", "convert", "explain", "inspect", "restore", "run"]
-
-
-class Outcome(NamedTuple):
-    """What a command found, as JSON would have it and as text, and its exit code."""
-
-    result: object
-    text: str
-    exit_code: int = 0
+__all__ = ["compare", "convert", "inspect", "restore", "run"]
 
 
 def run(options: argparse.Namespace) -> Outcome:
@@ -95,12 +73,6 @@ def _summary(value: Any) -> dict[str, Any]:
     return {"dtype": str(value.dtype), "shape": value.shape, "min": low, "max": high, "mean": mean}
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else _dims(value) if isinstance(value, tuple) else str(value)
-
-
 def _nodes_run(calls: Iterable[Call]) -> list[dict[str, Any]]:
     """One entry for each node and shape that ran, in the order in which they first did."""
     groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
@@ -129,10 +101,6 @@ def _conversion_text(done: Conversion | InferenceSession) -> str:
     lines = [f"{_nodes(len(done.converted))} converted" + (f", {len(ours)} had been before" if ours else "")]
     lines += [f"left to ONNX Runtime: {node.node} in {node.where}: {node.reason}" for node in left]
     return "\n".join(lines)
-
-
-def _nodes(count: int) -> str:
-    return f"{count} MaxPool node{'s' if count != 1 else ''}"
 
 
 def convert(options: argparse.Namespace) -> Outcome:
@@ -177,7 +145,7 @@ def restore(options: argparse.Namespace) -> Outcome:
 
 def _repaired_table(repaired: Iterable[RepairedShape], heading: str) -> str:
     """Tensors of which a model declares, or declared, a shape that they never have."""
-    rows = [[r.tensor, _dims(r.declared), _dims(r.true), r.where] for r in repaired]
+    rows = [[r.tensor, plain_text(r.declared), plain_text(r.true), r.where] for r in repaired]
     return best_table(["tensor", heading, "true shape", "where"], rows)
 
 
@@ -194,7 +162,7 @@ def inspect(options: argparse.Namespace) -> Outcome:
     rows = [
         [
             r.node, f"{r.version} (opset {r.opset})", r.element_type, r.attributes or "?",
-            _dims(r.input_dims), _dims(r.declared_dims), _dims(r.true_dims), r.where,
+            plain_text(r.input_dims), plain_text(r.declared_dims), plain_text(r.true_dims), r.where,
         ]
         for r in reports
     ]  # fmt: skip
@@ -205,70 +173,6 @@ def inspect(options: argparse.Namespace) -> Outcome:
         else ["ONNX Runtime's own operator would give the same."]
     )
     return Outcome(result, f"{best_table(header, rows)}\n\n" + "\n".join(said))
-
-
-def _dims(dims: Dims | None) -> str:
-    return "?" if dims is None else plain_text(dims)
-
-
-def explain(options: argparse.Namespace) -> Outcome:
-    """Explain MaxPool nodes; the exit code is 1 if an X is too small for a window."""
-    names = [field.name for field in fields(MaxPoolAttributes)]
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    dims, dtype = options.input_shape, options.dtype
-    element_type = dtype and type_name(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-    if options.model:
-        found = explain_model(
-            read_model(options.model),
-            options.node,
-            changes=given,
-            input_dims=dims,
-            element_type=element_type,
-            with_indices=options.with_indices,
-        )
-    elif dims is None or options.kernel_shape is None or options.node:
-        options.refuse("name a MODEL, or give --input-shape and --kernel-shape, and no --node")
-    else:
-        attributes = MaxPoolAttributes(**given)
-        found = [
-            explain_attributes(
-                attributes, dims, element_type=element_type or "float", with_indices=options.with_indices
-            )
-        ]
-    if options.plot:
-        draw_explanations(options.plot, found)
-    text = as_text(found) + (f"\n\nwrote {options.plot}" if options.plot else "")
-    return Outcome({"maxpool": list(map(told, found))}, text, 0 if all(each.fits for each in found) else 1)
-
-
-def bench(options: argparse.Namespace) -> Outcome:
-    """Measure, or show what was measured."""
-    if options.plot:
-        check_plot(options.plot)
-    where, found = from_document(options.load) if options.load else (machine(), _measure(options))
-    if options.plot:
-        draw(options.plot, where, found.results)
-    parts = [", ".join(f"{name} {version}" for name, version in where.items())]
-    parts += [f"{title}\n{best_table(header, rows)}" for title, header, rows in tables(found)]
-    parts += [f"wrote {options.plot}"] if options.plot else []
-    return Outcome(as_document(where, found), "\n\n".join(parts))
-
-
-def _measure(options: argparse.Namespace) -> Findings:
-    models = [measure_model(path, options.pairs) for path in track(options.model, "models")] if options.model else []
-    is_part = options.workload or options.dtype or options.outputs or options.peer
-    if models and not is_part:
-        return Findings(models=models)
-    chosen = cases(
-        workloads=options.workload,
-        dtypes=options.dtype,
-        outputs=options.outputs,
-        threads=options.threads,
-        peers=options.peer,
-    )
-    results = [measure(case, options.pairs) for case in track(chosen, "measuring")]
-    grown = list(track(growth(options.pairs), "growth")) if options.growth or not is_part else []
-    return Findings(results, grown, models)
 
 
 def compare(options: argparse.Namespace) -> Outcome:
@@ -307,29 +211,6 @@ def compare(options: argparse.Namespace) -> Outcome:
     return Outcome(result, "\n\n".join(parts), 0 if found.is_same else 1)
 
 
-def conformance(options: argparse.Namespace) -> Outcome:
-    """Hold runtimes against the kit; the exit code is 1 if one that was asked for fails what the page decides."""
-    if options.load:
-        cases, held = conformance_from(options.load)
-    else:
-        cases = choose(read_kit(options.kit or default_kit()), options.case, options.feature)
-        held = hold(cases, options.runtime, options.command_line, options.timeout)
-    judged = {*options.runtime, *([COMMAND] if options.command_line else [])} or {OURS}
-    failed = [(each, case, verdict) for each in held for case, verdict in failures(cases, each)]
-    rows = [[e.runtime, c.name, "silent" if c.silent else "decides", v.outcome, v.detail] for e, c, v in failed]
-    if options.html:
-        page = as_page(cases, held).encode()
-        write_whole(options.html, lambda file: file.write(page))
-    parts = [
-        ", ".join(f"{each.runtime} {each.version}".strip() for each in held),
-        best_table(*summary(cases, held)),
-        *([best_table(["runtime", "case", "the page", "outcome", "what it gave"], rows)] if rows else []),
-        *([f"wrote {options.html}"] if options.html else []),
-    ]
-    is_bad = any(each.runtime in judged and not case.silent for each, case, _ in failed)
-    return Outcome(conformance_document(cases, held), "\n\n".join(parts), int(is_bad))
-
-
 def _difference_cells(difference: Difference | None) -> list[str]:
     """What differs, where first, theirs and ours."""
     if difference is None:
@@ -338,3 +219,15 @@ def _difference_cells(difference: Difference | None) -> list[str]:
     if d.count is None:
         return [f"{d.tensor}: shape or dtype", "", d.theirs, d.ours]
     return [f"{d.tensor}: {d.count} of {d.size}", _cell(d.position), d.theirs, d.ours]
+
+
+def _cell(value: Any) -> str:
+    """A value as a table has it."""
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else plain_text(value) if isinstance(value, tuple) else str(value)
+
+
+def _nodes(count: int) -> str:
+    """So many nodes."""
+    return f"{count} MaxPool node{'s' if count != 1 else ''}"
