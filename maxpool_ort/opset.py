@@ -24,12 +24,10 @@ from onnx.shape_inference import InferenceError
 from maxpool_ort import wire
 from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.graphs import plain_shape
-from maxpool_ort.schema import DOMAIN, OP_TYPE, OP_TYPE_WITH_INDICES
+from maxpool_ort.schema import DOMAIN, IMPORTED_VERSION, OP_TYPE, OP_TYPE_WITH_INDICES
 
-__all__ = ["VERSION", "register_schemas"]
+__all__ = ["register_schemas"]
 
-VERSION = 1
-"""Of our domain."""
 _KIND = defs.OpSchema.AttrType
 _CARRIED = {
     wire.ATTRIBUTES: (True, _KIND.STRING, "All other attributes, as the one string that the operator reads."),
@@ -47,14 +45,14 @@ def register_schemas() -> None:
     if not hasattr(defs.OpSchema, "set_type_and_shape_inference_function"):
         return
     for op_type, outputs in ((OP_TYPE, 1), (OP_TYPE_WITH_INDICES, 2)):
-        if not defs.has(op_type, VERSION, DOMAIN):
+        if not defs.has(op_type, IMPORTED_VERSION, DOMAIN):
             defs.register_schema(_schema(op_type, outputs))
             atexit.register(_deregister, op_type)
 
 
 def _deregister(op_type: str) -> None:
     with suppress(defs.SchemaError):  # somebody else has done it
-        defs.deregister_schema(op_type, VERSION, DOMAIN)
+        defs.deregister_schema(op_type, IMPORTED_VERSION, DOMAIN)
 
 
 def _schema(op_type: str, outputs: int) -> defs.OpSchema:
@@ -62,7 +60,7 @@ def _schema(op_type: str, outputs: int) -> defs.OpSchema:
     schema = defs.OpSchema(
         op_type,
         DOMAIN,
-        VERSION,
+        IMPORTED_VERSION,
         f"ONNX's MaxPool-12 as an operator in Python, with {' and '.join(['Y', 'Indices'][:outputs])}.",
         inputs=page.inputs,
         outputs=page.outputs[:outputs],
