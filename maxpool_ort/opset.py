@@ -6,8 +6,8 @@
   milliseconds, where the registration itself takes less than one.
 * onnx destroys its schemas when the process ends. One whose inference is a Python function then needs the interpreter,
   which is no more: up to onnx 1.22 the process hangs or crashes. So ours are taken out before.
-* Taking out a schema by which another thread infers would end the process. So what is there stays: ours, if this module
-  is loaded again, or that of another copy of this package.
+* Taking out a schema by which another thread infers would end the process. So at the end that waits for such threads,
+  and before it what is there stays: ours, if this module is loaded again, or that of another copy of this package.
 * A Python exception comes out of onnx's inference as it is; unlike its own errors, also where ``strict_mode`` is off.
 * onnx 1.18 takes no inference function from Python. A schema without one is worse than none: strict inference then
   fails behind each node, which it does not behind operators that it does not know. So there it knows none of ours.
@@ -15,6 +15,9 @@
 
 import atexit
 from contextlib import suppress
+import sys
+import time
+from types import FrameType
 from typing import Any
 
 from onnx import AttributeProto, TensorProto, TypeProto, defs, helper
@@ -51,8 +54,18 @@ def register_schemas() -> None:
 
 
 def _deregister(op_type: str) -> None:
+    for _ in range(1000):  # at most a second or so: a thread that is told to end inside onnx ends the process with it
+        if not any(map(_is_inferring, sys._current_frames().values())):  # noqa: SLF001 (there is no other way)
+            break
+        time.sleep(0.001)
     with suppress(defs.SchemaError):  # somebody else has done it
         defs.deregister_schema(op_type, IMPORTED_VERSION, DOMAIN)
+
+
+def _is_inferring(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code is not _infer.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _schema(op_type: str, outputs: int) -> defs.OpSchema:

@@ -54,6 +54,7 @@ def ours(
 # whole models
 
 
+@knows_schemas
 @pytest.mark.parametrize("path", MODELS, ids=[path.stem for path in MODELS])
 def test_models(path: Path) -> None:
     """Each of models/, converted, is valid throughout, and its outputs are inferred to be what the original says."""

@@ -10,13 +10,18 @@ import pytest
 from test_exports import ARITHMETIC, NAMES, called_nodes, load
 from test_models import MODELS, ONNX_FILES, seeded_input
 from test_quantized import FOLDS, model_of
-from versions import skip_unless_known
+from versions import ONNX, skip_unless_known
 
 import maxpool_ort as mp
 from maxpool_ort import wire
 
 Feed = dict[str, np.ndarray]
-QUANTIZED = [row for row in FOLDS if row[7] != ["float"] and "Sigmoid" not in row[6]]
+QUANTIZED = [row for row in FOLDS if row[7] != ["float"] and "Sigmoid" not in row[6] and "1e-45" not in row]
+# name of an export: the first onnx whose evaluator runs it, converted or not, and why
+RUNS_FROM = {
+    "bfloat16_dynamo22": ((1, 19), "before, its Cast to bfloat16 warns of itself"),
+    "scan_dynamo18": ((1, 22), "before, the body of its Scan sees nothing of the graph around it"),
+}
 
 
 def check(model: ModelProto, feed: Feed) -> None:
@@ -50,6 +55,9 @@ def test_models(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_exports(name: str) -> None:
     """Each export: bodies of If, Loop and Scan, functions, guards, casts, and every element type are among them."""
+    since, reason = RUNS_FROM.get(name, ((), ""))
+    if since > ONNX:
+        pytest.skip(f"onnx.reference: {reason}")
     model, feed, _ = load(name)
     skip_unless_known(next(each.version for each in model.opset_import if not each.domain))
     check(model, feed)
