@@ -6,6 +6,8 @@ array([[[[ 5.,  7.],
          [13., 15.]]]], dtype=float32)
 """
 
+from typing import TYPE_CHECKING
+
 from maxpool_ort.array import max_pool
 from maxpool_ort.convert import Conversion, convert_file, convert_model, restore_file, restore_model
 from maxpool_ort.decide import ConvertedNode, SkippedNode
@@ -23,11 +25,29 @@ from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.limits import get_memory_limit, set_memory_limit
 from maxpool_ort.model import make_maxpool_model, make_maxpool_node
 from maxpool_ort.op import Call, failure_of, record_calls, register
+from maxpool_ort.opset import register_schemas
 from maxpool_ort.repair import RepairedShape
 from maxpool_ort.schema import MaxPoolAttributes
 from maxpool_ort.session import InferenceSession
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from onnx.reference.op_run import OpRun
+
+    reference_ops: list[type[OpRun]]
+else:
+
+    def __getattr__(name: str) -> object:
+        """``reference_ops``, a new list each time: the evaluator that it is for appends to it."""
+        if name == "reference_ops":
+            from maxpool_ort.reference import make_reference_ops  # noqa: PLC0415 (few need it)
+
+            return make_reference_ops()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+register_schemas()
 
 __all__ = [  # noqa: RUF022 (grouped by what they are for)
     # on arrays
@@ -40,6 +60,8 @@ __all__ = [  # noqa: RUF022 (grouped by what they are for)
     "make_maxpool_node", "make_maxpool_model",
     "convert_model", "convert_file", "restore_model", "restore_file", "Conversion", "ConvertedNode", "SkippedNode",
     "RepairedShape",
+    # in onnx
+    "reference_ops",
     # errors
     "MaxPoolError", "InvalidAttributeError", "InvalidModelError", "InvalidShapeError", "MemoryLimitError",
     "MissingDependencyError", "UnsupportedTypeError",

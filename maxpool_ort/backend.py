@@ -15,6 +15,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 from onnx.shape_inference import infer_shapes
 
 from maxpool_ort.errors import MaxPoolError
+from maxpool_ort.schema import DOMAIN, IMPORTED_VERSION, shown
 from maxpool_ort.session import InferenceSession
 
 __all__ = [
@@ -32,12 +33,21 @@ class MaxPoolBackendRep(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run on one array for each graph input, in order, or on a mapping from their names; outputs in order."""
         names = [each.name for each in self.session.get_inputs()]
+        if len(inputs) > len(names):
+            raise MaxPoolError(
+                f"inputs must be at most {len(names)}, one for each of {shown(names)}, got {len(inputs)}"
+            )
         feed = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
         return tuple(self.session.run(None, feed, **kwargs))
 
 
 class MaxPoolBackend(Backend):
     """ONNX Runtime on the CPU, with every MaxPool running our operator."""
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:  # noqa: ARG003 (any model is)
+        """Whether models run on the device."""
+        return cls.supports_device(device)
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> MaxPoolBackendRep:
@@ -60,7 +70,7 @@ class MaxPoolBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,  # noqa: ARG003 (inferred instead)
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run one node on one array for each of its inputs; ``opset_version`` is 12 unless given."""
+        """Run one node, ours or ONNX's, on one array for each of its inputs; ``opset_version`` is 12 unless given."""
         imports = [helper.make_opsetid("", kwargs.pop("opset_version", 12))]
         arrays = dict(zip((name for name in node.input if name), map(np.asarray, inputs), strict=True))
         graph_inputs = [
@@ -70,6 +80,8 @@ class MaxPoolBackend(Backend):
         graph_outputs = [helper.make_value_info(name, TypeProto()) for name in node.output if name]
         graph = helper.make_graph([node], "run_node", graph_inputs, graph_outputs)
         ir_version = helper.find_min_ir_version_for(imports)
+        if node.domain == DOMAIN:
+            imports.append(helper.make_opsetid(DOMAIN, IMPORTED_VERSION))
         model = infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=ir_version))
         return cls.run_model(model, arrays, device, **kwargs)
 

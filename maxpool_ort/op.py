@@ -150,12 +150,12 @@ def _body(dtype: np.dtype[Any], *, with_indices: bool) -> Callable[..., Any]:
 def _failed_shape(error: BaseException, x: Array, wired: dict[str, str]) -> tuple[int, ...]:
     """Keep an error, and return the shape that leads to it: that of no Y, told by the guard that refuses it."""
     number = 2 + next(_numbers) % _MOST_FAILURES
-    with_context = _with_context(error, wired, x)
+    in_context = with_context(error, wired, x)
     _failures.pop(number, None)
-    _failures[number] = _Failure(threading.get_ident(), with_context)
+    _failures[number] = _Failure(threading.get_ident(), in_context)
     run = getattr(_current, "run", None)
     if run is None:
-        _log.error("a run of a session that is not maxpool_ort's failed: %s", with_context)
+        _log.error("a run of a session that is not maxpool_ort's failed: %s", in_context)
     else:
         run.stop()
     rank = wired[wire.ATTRIBUTES].partition(";")[0].count(",") + 3  # kernel_shape=k1,...,kr, if nothing is damaged
@@ -188,15 +188,15 @@ def _asks_for_tolist() -> bool:
     return False
 
 
-def _with_context(error: BaseException, wired: dict[str, str], x: Array) -> BaseException:
+def with_context(error: BaseException, wired: dict[str, str], x: Array) -> BaseException:
     """The error as the caller of ``run`` shall see it: at which node, with which attributes, for which X."""
     if not isinstance(error, Exception):
         return error  # KeyboardInterrupt, SystemExit: not about the node
     reason = str(error) if isinstance(error, MaxPoolError) else f"{type(error).__name__}: {error}"
     kind = type(error) if isinstance(error, MaxPoolError) else MaxPoolError
-    with_context = kind(f"{wired[wire.NODE]}: {reason} (X: {x.dtype} {x.shape}; {wired[wire.ATTRIBUTES]})")
-    with_context.__cause__ = error
-    return with_context
+    in_context = kind(f"{wired[wire.NODE]}: {reason} (X: {x.dtype} {x.shape}; {wired[wire.ATTRIBUTES]})")
+    in_context.__cause__ = error
+    return in_context
 
 
 def register_operators() -> None:

@@ -18,8 +18,8 @@ from maxpool_ort.graphs import (
 )
 from maxpool_ort.model import is_helper, make_node_before_pyop
 from maxpool_ort.repair import declare_again
-from maxpool_ort.rewrite import IMPORTED_VERSION, ZERO_POINT
-from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX
+from maxpool_ort.rewrite import ZERO_POINT
+from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, IMPORTED_VERSION
 
 __all__ = ["restore"]
 

@@ -47,14 +47,12 @@ from maxpool_ort.model import (
     make_quantize,
 )
 from maxpool_ort.quantized import Fold
-from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, MaxPoolAttributes
+from maxpool_ort.schema import DOMAIN, FUNCTION_DOMAIN, HELPER_PREFIX, IMPORTED_VERSION, MaxPoolAttributes
 
-__all__ = ["IMPORTED_VERSION", "ZERO_POINT", "Replacement", "Rewriter"]
+__all__ = ["ZERO_POINT", "Replacement", "Rewriter"]
 
 _CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
 """Element types that PyOp cannot take, and one that holds all their values, in their order."""
-IMPORTED_VERSION = 1
-"""Of our domains. Models that ONNX Runtime writes import all domains that it knows, with version 1000: those stay."""
 ZERO_POINT = "/zero_point"
 """What the names of the zero points of uint8 end with, behind the name of the node that quantizes."""
 

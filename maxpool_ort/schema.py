@@ -15,6 +15,7 @@ __all__ = [
     "DOMAIN",
     "FUNCTION_DOMAIN",
     "HELPER_PREFIX",
+    "IMPORTED_VERSION",
     "OP_TYPE",
     "OP_TYPE_WITH_INDICES",
     "MaxPoolAttributes",
@@ -29,6 +30,8 @@ DOMAIN = "maxpool_ort"
 """Domain of our operators: ours alone, since registering into a domain that a session uses ends the process."""
 FUNCTION_DOMAIN = "maxpool_ort.functions"
 """Domain of the copies of a model's functions in which our operators stand."""
+IMPORTED_VERSION = 1
+"""Of our domains. Models that ONNX Runtime writes import all domains that it knows, with version 1000: those stay."""
 OP_TYPE = "MaxPool"
 """Our operator with Y alone."""
 OP_TYPE_WITH_INDICES = "MaxPoolWithIndices"

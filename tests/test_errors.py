@@ -17,6 +17,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnx.parser import parse_model
+from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import InferenceError
 import onnxruntime
 from onnxruntime_extensions import get_library_path
 import pytest
@@ -36,6 +38,7 @@ from maxpool_ort import (
     inspection,
     limits,
     op,
+    opset,
     report,
     runtimes,
     wire,
@@ -280,6 +283,20 @@ def two_nodes() -> ModelProto:
     """)
 
 
+def evaluate(model: ModelProto) -> None:
+    """Run a model in onnx's evaluator."""
+    ReferenceEvaluator(model, new_ops=mp.reference_ops).run(None, {"X": np.zeros((1, 1, 4), np.float32)})
+
+
+class InferenceContext:
+    """Stands for onnx's at a damaged node."""
+
+    get_input_type = staticmethod(lambda _: None)
+    get_attribute = staticmethod(
+        lambda name: helper.make_attribute(name, "damaged" if name == wire.ATTRIBUTES else "MaxPool 'pool1'")
+    )
+
+
 def set_wire(text: str) -> ModelProto:
     """A converted model whose operator reads other attributes."""
 
@@ -383,6 +400,8 @@ ROWS = [Row(*row) for row in (
     ("no options for a session", lambda: mp.InferenceSession(POOL, "options"), TypeError, "SessionOptions", "expected onnxruntime.SessionOptions, got str"),
     ("device", lambda: backend.prepare(POOL, "CUDA"), E, "device", "device must be CPU, got CUDA"),
     ("no device", lambda: backend.prepare(POOL, "XYZ"), E, "device", "device must be CPU, got XYZ"),
+    ("an input too many", lambda: backend.run_model(POOL, [np.zeros((1, 1, 4), np.float32)] * 2), E, "inputs", "inputs must be at most 1, one for each of ['X'], got 2"),
+    ("a name that the package does not have", lambda: mp.reference_op, AttributeError, "'reference_op'", "module 'maxpool_ort' has no attribute 'reference_op'"),
     ("number of threads", lambda: mp.set_num_threads(0), E, "threads", "the number of threads must be an integer >= 1, got 0"),
     ("number of threads in the environment", patched(threads.VARIABLE, "two", (threads, "_chosen", None), mp.get_num_threads), E, threads.VARIABLE, "the environment variable MAXPOOL_ORT_NUM_THREADS must be an integer >= 1, got 'two'"),
     ("memory limit", lambda: mp.set_memory_limit(-1), E, "memory limit", "the memory limit must be an integer >= 0, of bytes, got -1"),
@@ -403,6 +422,9 @@ ROWS = [Row(*row) for row in (
     ("a node of no model", "explain --input-shape 1,1,4 --kernel-shape 2 --node pool1", 2, "--node", "maxpool-ort explain: error: name a MODEL, or give --input-shape and --kernel-shape, and no --node"),
     ("a list of what is no integer", "explain --input-shape 1,1,L --kernel-shape 2", 2, "--input-shape", "maxpool-ort explain: error: argument --input-shape: must be integers with commas between them, got '1,1,L'"),
     ("too much to draw", patched(drawing, "_MOST_PANELS", 1, lambda: drawing.draw_explanations("a.png", explain.explain_model(two_nodes()))), E, "--plot", "--plot draws at most 1 axes, got 2; name nodes with --node"),
+    # in onnx
+    ("damaged wire in onnx's inference", lambda: opset._infer(InferenceContext()), InferenceError, "MaxPool 'pool1'", "MaxPool 'pool1': wire_attributes is damaged: 'damaged'; convert the original model again"),  # noqa: SLF001
+    ("damaged wire in onnx's evaluator", lambda: evaluate(set_wire("damaged")), A, "MaxPool 'pool1'", "MaxPool 'pool1': wire_attributes is damaged: 'damaged'; convert the original model again (X: float32 (1, 1, 4); damaged)"),
     # runs
     ("a failed run", lambda: run(ANY_LENGTH, 0), S, "MaxPool 'pool1'", f"MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 0 + pads 0 and 0 is too small for the effective kernel extent 2 (kernel 2, dilation 1) at stride 1; use a smaller kernel or dilation, or larger pads (X: float32 (1, 1, 0); {WIRE})"),
     ("a failed run of float16", lambda: mp.InferenceSession(HALF).run(None, {"X": np.zeros((1, 1, 0), np.float16)}), S, "MaxPool 'pool1'", f"MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 0 + pads 0 and 0 is too small for the effective kernel extent 2 (kernel 2, dilation 1) at stride 1; use a smaller kernel or dilation, or larger pads (X: float32 (1, 1, 0); {WIRE})"),

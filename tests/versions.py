@@ -10,6 +10,7 @@ ONNX, ORT = (tuple(map(int, module.__version__.split(".")[:2])) for module in (o
 NEWEST_IN_ANY_ORT = 22
 """The newest opset that every onnxruntime that this package allows knows."""
 
+knows_schemas = pytest.mark.skipif(ONNX < (1, 19), reason="onnx takes schemas with inference in Python from 1.19 on")
 describes_ort = pytest.mark.skipif(ORT < (1, 32), reason="what is said of the built-in MaxPool holds from 1.32 on")
 
 
