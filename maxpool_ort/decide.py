@@ -15,6 +15,7 @@ from maxpool_ort.graphs import (
     all_nodes,
     graph_at,
     is_maxpool,
+    tensor_types,
 )
 from maxpool_ort.inference import Body, Site
 from maxpool_ort.inspection import differs_in_shape
@@ -32,6 +33,9 @@ from maxpool_ort.schema import (
 )
 
 __all__ = ["ConvertedNode", "Decider", "Guard", "Select", "SkippedNode"]
+
+_MAY_GO = frozenset({"Add", "Cast", "Div", "Dropout", "Expand", "Identity", "Mul", "Slice", "Sub", "Transpose"})
+"""Nodes that ONNX Runtime takes out where they change nothing; what is before them is then the graph's output."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class _Decision:
     fold: Fold | None
     is_fed: bool
     """Whether X is an input of the model, of which ONNX Runtime checks the size at each run."""
+    is_placed: bool
+    """Whether an output may have its place before the run, of another size: see ``_is_placed``."""
 
 
 class Decider:
@@ -149,7 +155,9 @@ class Decider:
             return
         candidate = replace(candidate, reason=chosen.reason)
         is_fed = body.function is None and node.input[0] in {value.name for value in body.graph.input}
-        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold, is_fed)
+        self.decisions[id(body), site.path, site.index] = _Decision(
+            candidate, x, fold, is_fed, _is_placed(body, site, x)
+        )
 
     def _checked(self, body: Body, site: Site, attributes: MaxPoolAttributes, x: TensorType) -> TensorType:
         """X with dimensions that fit the attributes; it is an error if they cannot where the node runs in any case."""
@@ -195,7 +203,8 @@ class Decider:
         """What was decided, as it will be reported and done, now that it is known what is proved."""
         converted, replacements = [], {}
         for key, decision in self.decisions.items():
-            can_fail = self.guards_all or not (decision.x.is_static and (self.is_proved or decision.is_fed))
+            is_right = decision.x.is_static and (self.is_proved or decision.is_fed)
+            can_fail = self.guards_all or not is_right or decision.is_placed
             converted.append(replace(decision.node, is_guarded=can_fail))
             replacements[key] = Replacement(decision.node.attributes, decision.x, can_fail, decision.fold)
         return tuple(converted), replacements
@@ -208,6 +217,26 @@ class Decider:
                 f"select must name MaxPool nodes of the model, got {', '.join(map(repr, unknown))}; "
                 f"there are {', '.join(map(repr, sorted(self.names))) or 'none'}"
             )
+
+
+def _is_placed(body: Body, site: Site, x: TensorType) -> bool:
+    """Whether an output of a node may have its place before the run, of a size that ONNX Runtime has not checked.
+
+    It has where its caller bound one, or in the body of an If. A node of ONNX Runtime's own refuses a place of another
+    size, a custom operator ends the process. What is bound is checked before the run as far as sizes are declared.
+    """
+    graph = graph_at(body.graph, site.path)
+    places = {value.name for value in graph.output}
+    for node in reversed(graph.node):
+        if node.op_type in _MAY_GO and places.intersection(node.output):
+            places.update(node.input)
+    if places.isdisjoint(filter(None, site.node.output)):
+        return False
+    if body.function is not None or site.path:
+        return True
+    declared = tensor_types(graph)
+    shapes = [x.proved, *(declared[value.name].dims for value in graph.output if value.name in declared)]
+    return not all(dims is not None and all(isinstance(dim, int) for dim in dims) for dims in shapes)
 
 
 def _selector(select: Select) -> Callable[[ConvertedNode, int], Recommendation]:
