@@ -213,7 +213,7 @@ def finding_external_files(
         return
     folder = Path(path).absolute().parent
     real = Path(path).resolve().parent
-    files = external_files(model, path)
+    files = external_files(model, path, missing_ok=True)  # add_external_initializers may have given what they hold
     if real != folder.resolve() and all(file.resolve().is_relative_to(real) for file in files.values()):
         folder = real  # a model and its files as links to files of other names: as caches of downloads have them
         renamed = ModelProto()
@@ -228,6 +228,9 @@ def finding_external_files(
     options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(folder))
     try:
         yield model
+    except Exception:
+        external_files(model, path)  # if one is missing, that is why
+        raise
     finally:
         options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, before)
 
