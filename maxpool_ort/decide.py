@@ -34,8 +34,8 @@ from maxpool_ort.schema import (
 
 __all__ = ["ConvertedNode", "Decider", "Guard", "Select", "SkippedNode"]
 
-_MAY_GO = frozenset({"Add", "Cast", "Div", "Dropout", "Expand", "Identity", "Mul", "Slice", "Sub", "Transpose"})
-"""Nodes that ONNX Runtime takes out where they change nothing; what is before them is then the graph's output."""
+_MAY_GO = frozenset({"Identity", "Transpose"})
+"""Nodes that ONNX Runtime takes out, two Transposes together; what is before them is then the graph's output."""
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,9 @@ PLACED: list[tuple[str, str]] = [
         "main (float[N, 1, 6] X) => (float[N, 1, 4] Y) { Z = MaxPool <kernel_shape = [3]> (X)  Y = Identity (Z) }",
     ),
     (
-        "behind Dropout",
-        "main (float[N, 1, 6] X) => (float[N, 1, 4] Y) { Z = MaxPool <kernel_shape = [3]> (X)  Y = Dropout (Z) }",
+        "behind two Transposes",
+        "main (float[N, 1, 6] X) => (float[N, 1, 4] Y) { Z = MaxPool <kernel_shape = [3]> (X) "
+        "T = Transpose <perm = [0, 2, 1]> (Z)  Y = Transpose <perm = [0, 2, 1]> (T) }",
     ),
     (
         "in a function",
@@ -255,11 +256,13 @@ def test_a_failed_run(kind: str, how: str) -> None:
     binding.bind_cpu_input("X", short)
     binding.bind_output("Y")
     binding.bind_output("Indices")
+    values = {"X": OrtValue.ortvalue_from_numpy(short)}
+    method, *arguments = {
+        "binding": (session.run_with_iobinding, binding, onnxruntime.RunOptions()),
+        "OrtValues": (session.run_with_ort_values, None, values),
+    }[how]
     with pytest.raises(Exception, match=r"MaxPool 'pool1'|maxpool_ort/Y/guard") as raised:
-        if how == "binding":
-            session.run_with_iobinding(binding, onnxruntime.RunOptions())
-        else:
-            session.run_with_ort_values(None, {"X": OrtValue.ortvalue_from_numpy(short)})
+        method(*arguments)
     failure = real_error(kind, raised.value)
     assert isinstance(failure, mp.InvalidShapeError)
     assert "(X: float32 (2, 3, 1); kernel_shape=3;" in str(failure)
