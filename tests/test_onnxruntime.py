@@ -378,6 +378,7 @@ SHARED_POOL = """
 """
 
 
+@pytest.mark.skipif(not hasattr(onnxruntime, "set_global_thread_pool_sizes"), reason="this onnxruntime has none")
 def test_a_pool_that_sessions_share() -> None:
     """Sessions without threads of their own run on those of the process, asynchronously too."""
     assert printed(SHARED_POOL).splitlines() == [
