@@ -96,7 +96,7 @@ def convert_model(model: ModelProto, *, select: Select = "all", guard: Guard = "
     Examples
     --------
     >>> from maxpool_ort.model import make_maxpool_model
-    >>> conversion = convert_model(make_maxpool_model(kernel_shape=[2, 2], input_shape=["N", 3, 8, 8]))
+    >>> conversion = convert_model(make_maxpool_model(kernel_shape=[2, 2], input_shape=[1, 3, 8, 8]))
     >>> print(conversion)
     converted MaxPool 'maxpool' in graph 'maxpool': float kernel_shape=2,2
     >>> [(node.domain, node.op_type) for node in conversion.model.graph.node]
