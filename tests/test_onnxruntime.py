@@ -133,6 +133,7 @@ def test_places_that_do_not_fit(
 # (id, graph): what ends as an output, or is taken out behind what does, has its place before a run
 PLACED: list[tuple[str, str]] = [
     ("an output", "main (float[N, 1, 6] X) => (float[N, 1, 4] Y) { Y = MaxPool <kernel_shape = [3]> (X) }"),
+    ("declared and not so", "main (float[N, 1, 6] X) => (float[2, 1, 4] Y) { Y = MaxPool <kernel_shape = [3]> (X) }"),
     ("not declared", "main (float[1, 1, 6] X) => (float[a, b, c] Y) { Y = MaxPool <kernel_shape = [3]> (X) }"),
     (
         "behind Identity",
