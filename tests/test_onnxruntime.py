@@ -247,6 +247,24 @@ def test_a_failure_where_outputs_have_places(how: str, error: str) -> None:
     assert printed(code, how, error).splitlines() == [told, "[2.0, 3.0, 4.0, 5.0]"]
 
 
+def test_outputs_that_no_place_can_hold() -> None:
+    """What takes more memory than there is is refused with a binding too, and not put out as zeros."""
+    code = (
+        FAILS_WITH_PLACES
+        + """
+    model = mp.make_maxpool_model(kernel_shape=[1], input_shape=[1, 1, 1], pads=[2**45, 2**45])
+    session = mp.InferenceSession(model)
+    assert not session.converted[0].is_guarded
+    binding = session.io_binding()
+    binding.bind_cpu_input("X", x[..., :1].copy())
+    binding.bind_output("Y")
+    fail = real
+    attempt(lambda: session.run_with_iobinding(binding))
+    """
+    )
+    assert printed(code, "", "") == "MemoryLimitError"
+
+
 @kinds
 @pytest.mark.parametrize("how", ["binding", "OrtValues"])
 def test_a_failed_run(kind: str, how: str) -> None:
