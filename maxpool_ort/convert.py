@@ -74,8 +74,9 @@ def convert_model(model: ModelProto, *, select: Select = "all", guard: Guard = "
         function that takes a ``ConvertedNode``, as it would be, and returns whether to; or a list of node names.
     guard
         Which nodes have a guard behind them, which refuses the result of a failed run in onnxruntime's own session:
-        those that sizes do not prove to be right (``"needed"``), or ``"all"``: memory may run out anywhere, and Ctrl-C
-        be pressed. A session of ours notices by itself.
+        those that sizes do not prove to be right, and those whose output may have its place already when the run
+        begins, of a wrong size (``"needed"``), or ``"all"``: memory may run out anywhere, and Ctrl-C be pressed. A
+        session of ours notices by itself.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def convert_model(model: ModelProto, *, select: Select = "all", guard: Guard = "
     Examples
     --------
     >>> from maxpool_ort.model import make_maxpool_model
-    >>> conversion = convert_model(make_maxpool_model(kernel_shape=[2, 2], input_shape=["N", 3, 8, 8]))
+    >>> conversion = convert_model(make_maxpool_model(kernel_shape=[2, 2], input_shape=[1, 3, 8, 8]))
     >>> print(conversion)
     converted MaxPool 'maxpool' in graph 'maxpool': float kernel_shape=2,2
     >>> [(node.domain, node.op_type) for node in conversion.model.graph.node]

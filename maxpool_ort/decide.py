@@ -15,6 +15,7 @@ from maxpool_ort.graphs import (
     all_nodes,
     graph_at,
     is_maxpool,
+    tensor_types,
 )
 from maxpool_ort.inference import Body, Site
 from maxpool_ort.inspection import differs_in_shape
@@ -32,6 +33,9 @@ from maxpool_ort.schema import (
 )
 
 __all__ = ["ConvertedNode", "Decider", "Guard", "Select", "SkippedNode"]
+
+_MAY_GO = frozenset({"Identity", "Transpose"})
+"""Nodes that ONNX Runtime takes out, two Transposes together; what is before them is then the graph's output."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class _Decision:
     fold: Fold | None
     is_fed: bool
     """Whether X is an input of the model, of which ONNX Runtime checks the size at each run."""
+    is_placed: bool
+    """Whether an output may have its place before the run, of another size: see ``_places``."""
 
 
 class Decider:
@@ -90,6 +96,7 @@ class Decider:
         self.decisions: dict[tuple[int, GraphPath, int], _Decision] = {}
         self.skipped: list[SkippedNode] = []
         self.folds: dict[tuple[int, GraphPath], dict[int, Fold]] = {}
+        self.places: dict[tuple[int, GraphPath], tuple[set[str], bool]] = {}
         self.is_proved = True
         """Whether the sizes that inference proves hold: not behind a node that stays, and has another shape there."""
 
@@ -149,7 +156,9 @@ class Decider:
             return
         candidate = replace(candidate, reason=chosen.reason)
         is_fed = body.function is None and node.input[0] in {value.name for value in body.graph.input}
-        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold, is_fed)
+        places, are_checked = self._places(body, site.path)
+        is_placed = not places.isdisjoint(node.output) and not (are_checked and _is_fixed(x.proved))
+        self.decisions[id(body), site.path, site.index] = _Decision(candidate, x, fold, is_fed, is_placed)
 
     def _checked(self, body: Body, site: Site, attributes: MaxPoolAttributes, x: TensorType) -> TensorType:
         """X with dimensions that fit the attributes; it is an error if they cannot where the node runs in any case."""
@@ -191,11 +200,18 @@ class Decider:
             self.folds[key] = find_folds(graph_at(body.graph, site.path), body.types[site.path])
         return self.folds[key].get(site.index)
 
+    def _places(self, body: Body, path: GraphPath) -> tuple[set[str], bool]:
+        key = id(body), path
+        if key not in self.places:
+            self.places[key] = _places(body, path)
+        return self.places[key]
+
     def settle(self) -> tuple[tuple[ConvertedNode, ...], dict[tuple[int, GraphPath, int], Replacement]]:
         """What was decided, as it will be reported and done, now that it is known what is proved."""
         converted, replacements = [], {}
         for key, decision in self.decisions.items():
-            can_fail = self.guards_all or not (decision.x.is_static and (self.is_proved or decision.is_fed))
+            is_right = decision.x.is_static and (self.is_proved or decision.is_fed)
+            can_fail = self.guards_all or not is_right or decision.is_placed
             converted.append(replace(decision.node, is_guarded=can_fail))
             replacements[key] = Replacement(decision.node.attributes, decision.x, can_fail, decision.fold)
         return tuple(converted), replacements
@@ -208,6 +224,26 @@ class Decider:
                 f"select must name MaxPool nodes of the model, got {', '.join(map(repr, unknown))}; "
                 f"there are {', '.join(map(repr, sorted(self.names))) or 'none'}"
             )
+
+
+def _places(body: Body, path: GraphPath) -> tuple[set[str], bool]:
+    """Tensors of a graph that may have their places before a run, and whether these are checked to be as declared.
+
+    Outputs have, where a caller bound them, or in the body of an If. A node of ONNX Runtime's own refuses a place of
+    another size, a custom operator ends the process. What is bound is checked before the run as far as it is declared.
+    """
+    graph = graph_at(body.graph, path)
+    places = {value.name for value in graph.output}
+    for node in reversed(graph.node):
+        if node.op_type in _MAY_GO and places.intersection(node.output):
+            places.update(node.input)
+    declared = tensor_types(graph)
+    dims = [declared[value.name].dims for value in graph.output if value.name in declared]
+    return places, body.function is None and not path and all(map(_is_fixed, dims))
+
+
+def _is_fixed(dims: Dims | None) -> bool:
+    return dims is not None and all(isinstance(dim, int) for dim in dims)
 
 
 def _selector(select: Select) -> Callable[[ConvertedNode, int], Recommendation]:

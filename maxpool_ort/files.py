@@ -158,14 +158,14 @@ def _constants(graph: GraphProto | FunctionProto) -> Iterator[TensorProto]:
                 yield from _tensors(body)
 
 
-def external_files(model: ModelProto, path: str | os.PathLike[str]) -> dict[str, Path]:
+def external_files(model: ModelProto, path: str | os.PathLike[str], *, missing_ok: bool = False) -> dict[str, Path]:
     """The files in which a model keeps tensors, by the location that it names; ``path`` is the model's own.
 
     Raises
     ------
     InvalidModelError
         If one lies outside of the model's folder or, where the model is a link, of the folder that it leads to, which
-        ONNX Runtime refuses too; or if one is not there.
+        ONNX Runtime refuses too; or if one is not there, unless that is ``missing_ok``.
     """
     folder = Path(path).absolute().parent
     within = {folder.resolve(), Path(path).resolve().parent}
@@ -180,7 +180,7 @@ def external_files(model: ModelProto, path: str | os.PathLike[str]) -> dict[str,
             raise InvalidModelError(f"{where}, which is no path") from error
         if Path(location).is_absolute() or not any(real.is_relative_to(each) for each in within):
             raise InvalidModelError(f"{where}, outside of the model's folder, {folder}; put the file beside the model")
-        if not real.is_file():
+        if not (real.is_file() or missing_ok):
             raise InvalidModelError(f"{where}, which is no file in {folder}; put the file beside the model")
         files[location] = file
     return files

@@ -5,6 +5,8 @@ What is worked around here was read in ``pyop/pyfunc.cc`` and ``_ocos.py`` of mi
 * An exception that leaves a body ends the process. The bodies catch everything, keep it under a number, and put out an
   array with one axis too many, as long as the number says. The guard behind the node refuses it, and ONNX Runtime's
   exception tells its shape: so each caller finds its own error, on whatever thread the operator ran.
+* An output that has its place already, since the caller of ``run_with_iobinding`` bound one, must have that shape, or
+  the process ends: there a failed operator puts out zeros, and the run is stopped.
 * Outputs travel as ``r.shape`` and ``r.flatten().tolist()``, a Python object for each element. ``_Output`` hands over
   the array itself there, and it is copied at once.
 * Only the item size of what comes back is checked. The kernel's arrays are C-contiguous and of the declared dtypes.
@@ -15,15 +17,15 @@ What is worked around here was read in ``pyop/pyfunc.cc`` and ``_ocos.py`` of mi
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
 import logging
 import os
 import re
 import threading
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ from numpy.typing import NDArray
 import onnxruntime
 
 from maxpool_ort import wire
-from maxpool_ort.errors import MaxPoolError, MissingDependencyError
+from maxpool_ort.errors import MaxPoolError, MemoryLimitError, MissingDependencyError
 from maxpool_ort.interrupts import Deferred, enter_body, leave_body
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.limits import check_memory, get_memory_limit
@@ -50,7 +52,9 @@ if _before is None:
 else:
     os.environ[_PROTOBUF] = _before
 
-__all__ = ["Call", "define", "failure_of", "hand_over", "raising_failures", "record_calls", "register"]
+__all__ = [
+    "Call", "define", "failure_of", "hand_over", "raising_failures", "record_calls", "register", "telling_failures",
+]  # fmt: skip
 
 Array = NDArray[Any]
 
@@ -86,6 +90,7 @@ class Call:
 class _Failure:
     thread: int
     error: BaseException
+    when: int = field(default_factory=perf_counter_ns)
 
 
 _failures: dict[int, _Failure] = {}
@@ -148,16 +153,20 @@ def _body(dtype: np.dtype[Any], *, with_indices: bool) -> Callable[..., Any]:
 
 
 def _failed_shape(error: BaseException, x: Array, wired: dict[str, str]) -> tuple[int, ...]:
-    """Keep an error, and return the shape that leads to it: that of no Y, told by the guard that refuses it."""
+    """Keep an error, and return a shape to put out: one that no Y has, told by the guard that refuses it."""
     number = 2 + next(_numbers) % _MOST_FAILURES
     in_context = with_context(error, wired, x)
     _failures.pop(number, None)
     _failures[number] = _Failure(threading.get_ident(), in_context)
     run = getattr(_current, "run", None)
     if run is None:
-        _log.error("a run of a session that is not maxpool_ort's failed: %s", in_context)
+        _log.error("a run failed: %s", in_context)
     else:
         run.stop()
+        # What takes more memory than there is has no place anywhere.
+        if run.has_places and not isinstance(error, MemoryLimitError):
+            with suppress(MaxPoolError):  # the shape itself is what failed: a guard is there
+                return wire.decode(wired[wire.ATTRIBUTES]).output_shape(x.shape)
     rank = wired[wire.ATTRIBUTES].partition(";")[0].count(",") + 3  # kernel_shape=k1,...,kr, if nothing is damaged
     return (*[1] * rank, number)
 
@@ -277,22 +286,50 @@ def failure_of(error: BaseException | str) -> BaseException | None:
     """What failed in one of our operators, for an exception that a plain session's run raised, or for its text.
 
     None if it is about something else, or a thousand failures ago. ``maxpool_ort.InferenceSession`` raises the failure
-    itself.
+    itself; where it cannot, in ``run_async``, the callback's text is one for which this gives it.
 
     >>> failure_of(ValueError("something else")) is None
     True
     """
+    if isinstance(error, _Told):
+        return error.failure
     told = _TOLD.search(str(error))
     failure = _failures.get(int(told.group(1))) if told else None
     return failure.error if failure else None
 
 
+class _Told(str):
+    """What ``run_async`` tells of a failure of ours, and that."""
+
+    __slots__ = ("failure",)
+    failure: BaseException
+
+
+def telling_failures(callback: Callable[[Any, Any, str], Any]) -> Callable[[Any, Any, str], None]:
+    """Let a callback of ``run_async`` be told what failed in one of our operators, and not what came of it."""
+    start = perf_counter_ns()
+
+    def tell(results: Any, user_data: Any, error: str) -> None:
+        thread = threading.get_ident()  # that of the run, which begins after all that the thread did before
+        failure = _first(thread, start) or failure_of(error)
+        _forget(thread)
+        if failure is not None:
+            results, error = [], _Told(str(failure) or repr(failure))
+            error.failure = failure
+        callback(results, user_data, error)
+
+    return tell
+
+
 @contextmanager
-def raising_failures(run_options: onnxruntime.RunOptions) -> Iterator[None]:
-    """Raise what failed in one of our operators during a run, or a signal's handler, in place of what came of it."""
+def raising_failures(run_options: onnxruntime.RunOptions, *, has_places: bool = False) -> Iterator[None]:
+    """Raise what failed in one of our operators during a run, or a signal's handler, in place of what came of it.
+
+    ``has_places``: whether outputs may have their places before the run.
+    """
     thread = threading.get_ident()
     _forget(thread)  # what a session that is not ours has left
-    run = _Run(run_options)
+    run = _Run(run_options, has_places=has_places)
     outer = getattr(_current, "run", None)
     _current.run = run
     try:
@@ -317,8 +354,9 @@ def raising_failures(run_options: onnxruntime.RunOptions) -> Iterator[None]:
 class _Run:
     """A run of a session of ours, which can be stopped at its next node."""
 
-    def __init__(self, options: onnxruntime.RunOptions) -> None:
+    def __init__(self, options: onnxruntime.RunOptions, *, has_places: bool) -> None:
         self.options = options
+        self.has_places = has_places
         self.is_stopped = False
 
     def stop(self) -> None:
@@ -326,9 +364,10 @@ class _Run:
             self.is_stopped = self.options.terminate = True
 
 
-def _first(thread: int) -> BaseException | None:
-    """The first failure on a thread: where nodes have no guards, others may have followed from it."""
-    return next((failure.error for failure in list(_failures.values()) if failure.thread == thread), None)
+def _first(thread: int, start: int = 0) -> BaseException | None:
+    """The first failure on a thread from a time on: where nodes have no guards, others may have followed from it."""
+    failures = list(_failures.values())
+    return next((failure.error for failure in failures if failure.thread == thread and failure.when >= start), None)
 
 
 def _forget(thread: int) -> None:

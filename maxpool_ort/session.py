@@ -14,7 +14,7 @@ from maxpool_ort.convert import convert_model
 from maxpool_ort.decide import ConvertedNode, Select, SkippedNode
 from maxpool_ort.errors import InvalidModelError, MaxPoolError
 from maxpool_ort.files import external_files, external_tensors, has_external_data, parse_model, read_model, serialized
-from maxpool_ort.op import raising_failures, register
+from maxpool_ort.op import raising_failures, register, telling_failures
 
 __all__ = ["InferenceSession", "finding_external_files"]
 
@@ -155,7 +155,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             options.add_session_config_entry(key, value)
         self._start(parse_model(state["model"], "the pickle"), options, *state["providers"])
 
-    # All four take what the base class takes, and hand on RunOptions, by which a signal can stop them.
+    # All take what the base class takes; those that wait hand on RunOptions, by which a signal can stop them.
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:  # noqa: D102
         options = _options(run_options)
@@ -169,13 +169,20 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
 
     def run_with_iobinding(self, iobinding: Any, run_options: Any = None) -> Any:  # noqa: D102
         options = _options(run_options)
-        with raising_failures(options):
+        with raising_failures(options, has_places=True):
             return super().run_with_iobinding(iobinding, options)
 
     def run_with_ortvaluevector(self, run_options: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
         options = _options(run_options)
-        with raising_failures(options):
+        with raising_failures(options, has_places=True):
             return super().run_with_ortvaluevector(options, *args, **kwargs)
+
+    def run_async(
+        self, output_names: Any, input_feed: Any, callback: Any, user_data: Any, run_options: Any = None
+    ) -> Any:
+        """As onnxruntime's; ``maxpool_ort.failure_of`` gives the real error for the text that the callback gets."""
+        told = telling_failures(callback)
+        return super().run_async(output_names, input_feed, told, user_data, run_options)
 
 
 def _options(given: onnxruntime.RunOptions | None) -> onnxruntime.RunOptions:
@@ -206,7 +213,7 @@ def finding_external_files(
         return
     folder = Path(path).absolute().parent
     real = Path(path).resolve().parent
-    files = external_files(model, path)
+    files = external_files(model, path, missing_ok=True)  # add_external_initializers may have given what they hold
     if real != folder.resolve() and all(file.resolve().is_relative_to(real) for file in files.values()):
         folder = real  # a model and its files as links to files of other names: as caches of downloads have them
         renamed = ModelProto()
@@ -221,6 +228,9 @@ def finding_external_files(
     options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(folder))
     try:
         yield model
+    except Exception:
+        external_files(model, path)  # if one is missing, that is why
+        raise
     finally:
         options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, before)
 

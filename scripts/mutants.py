@@ -18,8 +18,18 @@ import tempfile
 
 ROOT = Path(__file__).parents[1]
 OPERATOR = ["operator", "kernel", "geometry", "schema", "wire", "array"]
-BORDER = ["failures", "op", "session", "limits"]
-CONVERSION = ["convert", "functions", "shapes", "quantized", "unchanged", "exports", "external_data", "drawn_graphs"]
+BORDER = ["failures", "op", "session", "limits", "onnxruntime"]
+CONVERSION = [
+    "convert",
+    "functions",
+    "shapes",
+    "quantized",
+    "unchanged",
+    "exports",
+    "external_data",
+    "drawn_graphs",
+    "onnxruntime",
+]
 # Tests that run on the mutants of a module; of all others those of the operator.
 TESTS = {
     **dict.fromkeys(["limits", "interrupts", "op"], BORDER),
@@ -107,6 +117,8 @@ MUTANTS = [
     ("inference", "elif id(site.callee) not in seen:", "else:"),
     ("decide", "if any(isinstance(true, int) and isinstance(size, int) and true != size for true, size in sizes):", "if False:"),
     ("decide", "if body.function is None and not site.path:", "if True:"),
+    ("decide", "if node.op_type in _MAY_GO and places.intersection(node.output):", "if False:"),
+    ("decide", " and not (are_checked and _is_fixed(x.proved))", " and not are_checked"),
     ("decide", "if x is not None and x.proved is not None and differs_in_shape(attributes, x.proved):", "if False:"),
     ("decide", "(self.is_proved or decision.is_fed)", "True"),
     ("decide", "decision.x.is_static and ", ""),
@@ -138,7 +150,11 @@ MUTANTS = [
     ("limits", "(itemsize + 8 * with_indices)", "itemsize"),
     ("interrupts", "if _get_handler(number) is deferring:", "if True:"),
     ("op", "failure = _first(thread) or failure_of(error)", "failure = _first(thread)"),
-    ("op", "return next((failure.error for failure in list(_failures.values()) if failure.thread == thread), None)", "return next((failure.error for failure in reversed(list(_failures.values())) if failure.thread == thread), None)"),
+    ("op", "failures = list(_failures.values())", "failures = list(_failures.values())[::-1]"),
+    ("op", "if run.has_places and", "if False and"),
+    ("op", " and not isinstance(error, MemoryLimitError)", ""),
+    ("op", "_first(thread, start) or failure_of(error)", "failure_of(error)"),
+    ("op", " and failure.when >= start", ""),
     ("op", "return (*[1] * rank, number)", "return (number,)"),
 ]  # fmt: skip
 

@@ -114,7 +114,7 @@ GOOD: list[tuple[str, str, list[str]]] = [
     ("convert --help", "convert --help", ["example:", "register"]),
     ("restore --help", "restore --help", ["example:"]),
     ("inspect nothing", "inspect relu.onnx", ["no MaxPool node in this model"]),
-    ("convert", "convert add.onnx c.onnx", ["in graph 'add':", r"'pool1' +float +kernel_shape=2 +no", "wrote c.onnx"]),
+    ("convert", "convert add.onnx c.onnx", ["in graph 'add':", r"'pool1' +float +kernel_shape=2 +yes", "wrote c.onnx"]),
     ("convert nothing", "convert relu.onnx c.onnx", ["nothing was converted", "wrote c.onnx"]),
     ("restore nothing", "restore relu.onnx r.onnx", ["nothing was restored", "wrote r.onnx"]),
 ]

@@ -51,12 +51,16 @@ def run_both(model: onnx.ModelProto, feed: dict[str, np.ndarray], calls: int) ->
 
 
 def one_node(
-    opset: int, node: onnx.NodeProto, element_type: int = TensorProto.FLOAT, shape: Any = (1, 2, 6, 6)
+    opset: int,
+    node: onnx.NodeProto,
+    element_type: int = TensorProto.FLOAT,
+    shape: Any = (1, 2, 6, 6),
+    output_shape: Any = (None,) * 4,
 ) -> onnx.ModelProto:
-    """A model of one node from X to its outputs, whose shapes are left to inference."""
-    outputs = [helper.make_tensor_value_info(node.output[0], element_type, [None] * len(shape))]
+    """A model of one node from X to its outputs, whose shapes are left to inference if they are not given."""
+    outputs = [helper.make_tensor_value_info(node.output[0], element_type, output_shape)]
     outputs += [
-        helper.make_tensor_value_info(name, TensorProto.INT64, [None] * len(shape)) for name in node.output[1:] if name
+        helper.make_tensor_value_info(name, TensorProto.INT64, output_shape) for name in node.output[1:] if name
     ]
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("X", element_type, shape)], outputs)
     imports = [helper.make_opsetid("", opset)]
@@ -64,10 +68,15 @@ def one_node(
 
 
 @pytest.mark.parametrize("opset", [1, 4, 5, 7, 8, 10, 11, 12, 13, 22, 25])
-@pytest.mark.parametrize("shape", [(1, 2, 6, 6), ("N", "C", "H", "W")], ids=["static", "symbolic"])
-def test_opsets(opset: int, shape: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "output_shape"),
+    [((1, 2, 6, 6), (1, 2, 4, 5)), (("N", "C", "H", "W"), (None,) * 4)],
+    ids=["static", "symbolic"],
+)
+def test_opsets(opset: int, shape: tuple[Any, ...], output_shape: tuple[Any, ...]) -> None:
     """MaxPool of every version, with a guard where shapes are symbolic, which no opset lacks the nodes for."""
-    model = one_node(opset, helper.make_node("MaxPool", ["X"], ["Y"], kernel_shape=[3, 2], name="pool1"), shape=shape)
+    node = helper.make_node("MaxPool", ["X"], ["Y"], kernel_shape=[3, 2], name="pool1")
+    model = one_node(opset, node, TensorProto.FLOAT, shape, output_shape)
     done = convert(model)
     assert [node.is_guarded for node in done.converted] == [shape[0] != 1]
     skip_unless_known(opset)
@@ -85,7 +94,7 @@ def test_sixteen_bits(dtype: str) -> None:
     bits = np.arange(2**16, dtype=np.uint16)
     element_type = getattr(TensorProto, dtype.upper())
     node = mp.make_maxpool_node([1, 2], outputs=["Y", "I"], strides=[1, 2])
-    model = one_node(22, node, element_type, (1, 1, 2**8, 2**8))
+    model = one_node(22, node, element_type, (1, 1, 2**8, 2**8), (1, 1, 2**8, 2**7))
     done = convert(model)
     assert [node.op_type for node in done.model.graph.node] == ["Cast", "MaxPoolWithIndices", "Cast"]
     tensor = helper.make_tensor("X", element_type, [1, 1, 2**8, 2**8], bits.tobytes(), raw=True)
@@ -114,7 +123,7 @@ def test_sixteen_bits(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8"])
 def test_other_types_need_no_cast(dtype: str) -> None:
     """A node of static shape is replaced by one node."""
-    done = convert(mp.make_maxpool_model(kernel_shape=[2], input_shape=["N", "C", 8], dtype=dtype))
+    done = convert(mp.make_maxpool_model(kernel_shape=[2], input_shape=[2, 3, 8], dtype=dtype))
     assert [(node.domain, node.op_type, node.name) for node in done.model.graph.node] == [
         ("maxpool_ort", "MaxPool", "maxpool")
     ]
@@ -350,7 +359,8 @@ def test_names() -> None:
 
 def test_everything_else_stays() -> None:
     """Metadata, doc strings, the IR version and other imports are kept; ours is added, and taken away again."""
-    model = one_node(12, mp.make_maxpool_node([2, 2], outputs=["Y", ""], name="pool1"))
+    node = mp.make_maxpool_node([2, 2], outputs=["Y", ""], name="pool1")
+    model = one_node(12, node, output_shape=(1, 2, 5, 5))
     model.graph.node[0].domain = "ai.onnx"
     model.graph.node[0].doc_string = "a node"
     model.doc_string, model.graph.doc_string, model.producer_name = "a model", "a graph", "me"
@@ -442,7 +452,7 @@ TRUST = [
 def test_sizes_that_may_be_wrong_are_no_proof(body: str, guarded: list[bool]) -> None:
     """Where onnx's inference, or a declaration, may be wrong, a guard stands, and no wrong output passes."""
     model = parse_model(
-        f'<ir_version: 7, opset_import: ["": 19]> main (float[1, 1, 12] X) => (float[1, 1, L] Y) {{ {body} }}'
+        f'<ir_version: 7, opset_import: ["": 19]> main (float[1, 1, 12] X) => (float[1, 1, 5] Y) {{ {body} }}'
     )
     converted = convert(model)
     assert [node.is_guarded for node in converted.converted] == guarded

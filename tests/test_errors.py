@@ -115,7 +115,7 @@ FILES = {
     "sequence.onnx": serialized(SEQUENCE),
     "constant.onnx": serialized(RELU.replace("float[2] X", "").replace("Relu (X)", "Constant <value_floats = [1., 2.]> ()")),
     "out.onnx": external("../big.data").SerializeToString(),
-    "gone.onnx": external("gone.data").SerializeToString(),
+    "gone.onnx": external("gone.data", RELU.replace("Relu (X)", "Add (X, w)")).SerializeToString(),
     "nul.onnx": external("nul\0").SerializeToString(),
     "big.onnx": external("big.data").SerializeToString(),
     "big.data": bytes(8),

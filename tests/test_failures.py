@@ -43,7 +43,7 @@ def test_a_plain_session_tells_where_to_find_the_error(caplog: pytest.LogCapture
         assert "MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1" in str(failure)
         assert f"(X: float32 (1, {channels}, 1); kernel_shape=3;" in str(failure)
         assert mp.failure_of(str(raised.value)) is failure
-        assert f"a run of a session that is not maxpool_ort's failed: {failure}" in caplog.text
+        assert f"a run failed: {failure}" in caplog.text
     assert session.run(None, {"X": ramp(6)})[0].ravel().tolist() == [2, 3, 4, 5]
     assert mp.failure_of(ValueError("Input shape:{1,1,1,2}")) is None
 

@@ -174,7 +174,7 @@ def test_nodes_at_any_depth() -> None:
         main (bool c, double[1, 1, 5] x) => (double[1, 1, M] y) {
             [choose] y = If (c) <
                 then_branch = a () => (double[1, 1, M] p) { [pool1] p = MaxPool <kernel_shape = [2]> (x) },
-                else_branch = b () => (double[1, 1, M] q) { q = MaxPool <kernel_shape = [3]> (x) }
+                else_branch = b () => (double[1, 1, M] q) { [pool2] q = MaxPool <kernel_shape = [3]> (x) }
             >
         }
     """)
@@ -182,7 +182,7 @@ def test_nodes_at_any_depth() -> None:
         reports = inspect_model(which)
         assert [(r.node, r.where, r.version, r.element_type, r.true_dims, r.runs_ours) for r in reports] == [
             ("MaxPool 'pool1'", "graph 'main', then_branch of If 'choose'", 12, "double", (1, 1, 4), ours),
-            ("MaxPool with output 'q'", "graph 'main', else_branch of If 'choose'", 12, "double", (1, 1, 3), ours),
+            ("MaxPool 'pool2'", "graph 'main', else_branch of If 'choose'", 12, "double", (1, 1, 3), ours),
         ]
 
 
