@@ -53,6 +53,20 @@ def test_the_code_map_names_every_module() -> None:
     assert {path_of(module) for module in CODE_MAP} == files
 
 
+def test_the_code_map_names_every_script() -> None:
+    """The map has what lies in scripts/, and nothing that does not."""
+    told = README.partition("\nscripts/ ")[2].partition("\n.ci/run")[0]
+    assert set(re.findall(r"(\w+\.py)", told)) == {path.name for path in (ROOT / "scripts").glob("*.py")}
+
+
+def test_the_top_level_is_what_the_map_says() -> None:
+    """Folders at the top level are those of the map."""
+    told = README.partition("\n## Code map\n")[2].partition("\n## ")[0]
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout  # noqa: S607
+    folders = {line.partition("/")[0] for line in tracked.splitlines() if "/" in line} or {"tests", "maxpool_ort"}
+    assert folders - {".github"} <= {line.partition("/")[0] for line in told.splitlines()}
+
+
 @pytest.mark.parametrize("module", CODE_MAP)
 def test_a_module_imports_only_from_above_it(module: str) -> None:
     """In the code map, imports point upwards, wherever in the module they stand."""
