@@ -20,11 +20,12 @@ from maxpool_ort.errors import (
     MissingDependencyError,
     UnsupportedTypeError,
 )
+from maxpool_ort.failures import failure_of
 from maxpool_ort.geometry import AutoPad, Axis, Geometry
 from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.limits import get_memory_limit, set_memory_limit
 from maxpool_ort.model import make_maxpool_model, make_maxpool_node
-from maxpool_ort.op import Call, failure_of, record_calls, register
+from maxpool_ort.op import Call, record_calls, register
 from maxpool_ort.opset import register_schemas
 from maxpool_ort.repair import RepairedShape
 from maxpool_ort.schema import MaxPoolAttributes

@@ -18,7 +18,7 @@ from onnx.reference.op_run import OpRun
 from maxpool_ort import wire
 from maxpool_ort.array import max_pool
 from maxpool_ort.errors import MaxPoolError
-from maxpool_ort.op import with_context
+from maxpool_ort.failures import with_context
 from maxpool_ort.schema import DOMAIN, OP_TYPE, OP_TYPE_WITH_INDICES
 
 __all__ = ["make_reference_ops"]

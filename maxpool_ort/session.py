@@ -13,8 +13,9 @@ import onnxruntime
 from maxpool_ort.convert import convert_model
 from maxpool_ort.decide import ConvertedNode, Select, SkippedNode
 from maxpool_ort.errors import InvalidModelError, MaxPoolError
+from maxpool_ort.failures import raising_failures, telling_failures
 from maxpool_ort.files import external_files, external_tensors, has_external_data, parse_model, read_model, serialized
-from maxpool_ort.op import raising_failures, register, telling_failures
+from maxpool_ort.op import register
 
 __all__ = ["InferenceSession", "finding_external_files"]
 

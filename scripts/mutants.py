@@ -32,7 +32,7 @@ CONVERSION = [
 ]
 # Tests that run on the mutants of a module; of all others those of the operator.
 TESTS = {
-    **dict.fromkeys(["limits", "interrupts", "op"], BORDER),
+    **dict.fromkeys(["limits", "interrupts", "failures", "op"], BORDER),
     **dict.fromkeys(["twin", "inference", "decide", "quantized", "rewrite", "repair", "restore", "graphs"], CONVERSION),
 }
 
@@ -149,13 +149,13 @@ MUTANTS = [
     ("limits", "if needed > get_memory_limit():", "if False:"),
     ("limits", "(itemsize + 8 * with_indices)", "itemsize"),
     ("interrupts", "if _get_handler(number) is deferring:", "if True:"),
-    ("op", "failure = _first(thread) or failure_of(error)", "failure = _first(thread)"),
-    ("op", "failures = list(_failures.values())", "failures = list(_failures.values())[::-1]"),
-    ("op", "if run.has_places and", "if False and"),
-    ("op", " and not isinstance(error, MemoryLimitError)", ""),
-    ("op", "_first(thread, start) or failure_of(error)", "failure_of(error)"),
-    ("op", " and failure.when >= start", ""),
-    ("op", "return (*[1] * rank, number)", "return (number,)"),
+    ("failures", "failure = _first(thread) or failure_of(error)", "failure = _first(thread)"),
+    ("failures", "failures = list(_failures.values())", "failures = list(_failures.values())[::-1]"),
+    ("failures", "if run.has_places and", "if False and"),
+    ("failures", " and not isinstance(error, MemoryLimitError)", ""),
+    ("failures", "_first(thread, start) or failure_of(error)", "failure_of(error)"),
+    ("failures", " and failure.when >= start", ""),
+    ("failures", "return (*[1] * rank, number)", "return (number,)"),
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 from subprocesses import printed
 
 import maxpool_ort as mp
-from maxpool_ort import op
+from maxpool_ort import failures, op
 
 OPTIONS = onnxruntime.SessionOptions()
 OPTIONS.log_severity_level = 4
@@ -54,7 +54,7 @@ def test_ours_raises_and_does_not_log(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(mp.InvalidShapeError, match="MaxPool 'pool1'"):
         session.run(None, {"X": ramp(1)})
     assert not caplog.records
-    assert not [f for f in op._failures.values() if f.thread == threading.get_ident()]  # noqa: SLF001
+    assert not [f for f in failures._failures.values() if f.thread == threading.get_ident()]  # noqa: SLF001
 
 
 @pytest.mark.parametrize("error", [MemoryError("none left"), KeyboardInterrupt(), ZeroDivisionError("a bug")], ids=repr)
