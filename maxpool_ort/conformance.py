@@ -296,6 +296,7 @@ def _replace_all(word: str, places: Mapping[str, str]) -> str:
 def judge(case: Case, found: Sequence[Array]) -> Verdict:
     """Hold outputs against the right ones: dtype, shape and every element, NaN equal to NaN, 0 to -0.
 
+    >>> import numpy as np
     >>> case = next(case for case in read_kit(default_kit()) if case.name == "report_nan_propagates")
     >>> judge(case, [np.array([[[1, 2, np.nan, 3]]], np.float32), np.array([[[0, 3, 4, 6]]])]).detail
     'Y: 2 of 4 differ, first at (0, 0, 0): got 1.0, expected nan'

@@ -6,14 +6,14 @@ from typing import Any
 
 from onnx import ModelProto, defs, shape_inference
 
-from maxpool_ort import wire
+from maxpool_ort.convert import restore_model
 from maxpool_ort.errors import InvalidShapeError, MaxPoolError
 from maxpool_ort.geometry import Axis, Geometry
 from maxpool_ort.graphs import Dims, TensorType, graph_at, refusing_other_encodings, tensor_types
 from maxpool_ort.inference import Body, Site, analyse
 from maxpool_ort.inspection import built_in_axis, differences, refusal
 from maxpool_ort.model import make_maxpool_model
-from maxpool_ort.schema import DOMAIN, LARGEST_ENTRY, MaxPoolAttributes, axes_of, describe, plain_dims, type_name
+from maxpool_ort.schema import LARGEST_ENTRY, MaxPoolAttributes, axes_of, describe, plain_dims, type_name
 
 __all__ = ["Explanation", "explain", "explain_model", "plain_text"]
 
@@ -150,7 +150,8 @@ def explain_model(
     MaxPoolError
         If there is no such node, it is invalid, or nothing says what sizes its X has.
     """
-    sites = [(site.node.name or next(iter(site.node.output), ""), body, site) for body, site in analyse(model).walk()]
+    standard = restore_model(model)
+    sites = [(site.node.name or next(iter(site.node.output), ""), b, site) for b, site in analyse(standard).walk()]
     there = {name: None for name, _, _ in sites}
     if not there:
         raise MaxPoolError("the model must hold a MaxPool node that runs, got none")
@@ -180,9 +181,7 @@ def _of_site(
 ) -> Explanation:
     """The explanation of a node, with what takes the place of what the model says."""
     node = site.node
-    is_ours = node.domain == DOMAIN
-    attributes = wire.attributes_of(node) if is_ours else MaxPoolAttributes.from_node(node)
-    attributes = MaxPoolAttributes(**{**asdict(attributes), **changes})
+    attributes = MaxPoolAttributes(**{**asdict(MaxPoolAttributes.from_node(node)), **changes})
     x = (site.types.get(node.input[0]) if node.input else None) or TensorType(0, None)
     dims = x.dims if input_dims is None else input_dims
     y = tensor_types(graph_at(body.graph, site.path)).get(node.output[0]) if node.output else None

@@ -243,17 +243,22 @@ def make_guard(x: str, y: str, rank: int, copied_dims: str, opset: int, *, name:
     """A Reshape node that passes on every tensor of this rank, in place, and refuses all others.
 
     A failed operator of ours cannot raise (its process would end) and puts out a tensor of rank 1 instead.
-    ``copied_dims`` is the output of a ``make_copied_dims`` node.
+    ``copied_dims`` is what ``make_copied_dims`` makes.
     """
     if opset < 5:  # Reshape-1 has its shape as an attribute
         return helper.make_node("Reshape", [x], [y], name=name, doc_string=_HELPER, shape=[0] * rank)
     return helper.make_node("Reshape", [x, copied_dims], [y], name=name, doc_string=_HELPER)
 
 
-def make_copied_dims(y: str, rank: int) -> NodeProto:
-    """A Constant node, named by its output: the shape that tells a Reshape to copy each of ``rank`` dimensions."""
+def make_copied_dims(y: str, rank: int, opset: int, zeros: str) -> list[NodeProto]:
+    """What makes the shape that tells a Reshape to copy each of ``rank`` dimensions; nodes that are all named by it."""
     # A node, no initializer: before IR version 4 each initializer must be a graph input too.
-    return make_constant(y, np.zeros(rank, np.int64))
+    # Constant-1 makes no integers by its page, which onnx's checker minds; ONNX Runtime does not, and fails at Cast-1.
+    if not 6 <= opset < 9:
+        return [make_constant(y, np.zeros(rank, np.int64))]
+    constant = make_constant(zeros, np.zeros(rank, np.float32))
+    constant.name = y
+    return [constant, make_cast(zeros, y, TensorProto.INT64, opset, name=y)]
 
 
 def make_declaration(name: str, element_type: int, dims: Sequence[int | str | None]) -> ValueInfoProto:

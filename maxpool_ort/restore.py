@@ -100,7 +100,7 @@ def _restore_graph(graph: GraphProto, helpers: set[str]) -> None:
 def _chain(name: str, after: Mapping[str, NodeProto], helpers: set[str]) -> list[str]:
     """The tensors from an output of ours through the helpers behind it, at most a guard and a Cast.
 
-    Notes these, and the guard's Constant, which bears the name of its output.
+    Notes these, and what makes the guard's shape, which bears the name of that.
     """
     chain = [name]
     while chain[-1] in after and chain[-1] not in helpers:

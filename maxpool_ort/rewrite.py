@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from onnx import (
@@ -54,7 +55,7 @@ __all__ = ["ZERO_POINT", "Replacement", "Rewriter"]
 _CAST_THROUGH: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
 """Element types that PyOp cannot take, and one that holds all their values, in their order."""
 ZERO_POINT = "/zero_point"
-"""What the names of the zero points of uint8 end with, behind the name of the node that quantizes."""
+"""What the names of the zero points of uint8 end with, behind the name of the node that quantizes, and other zeros'."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,11 @@ class _BodyRewriter:
         """Rewrite the graph, and return whether anything has changed."""
         self.visit(self.graph, ())
         if self.body.opset >= 5:
-            constants = [make_copied_dims(name, rank) for rank, name in self.copied_dims.items()]
-            keep(self.graph.node, [*constants, *self.graph.node])
+            constants = [
+                make_copied_dims(name, rank, self.body.opset, name + ZERO_POINT)
+                for rank, name in self.copied_dims.items()
+            ]
+            keep(self.graph.node, [*chain.from_iterable(constants), *self.graph.node])
         return self.has_changed
 
     def fresh(self, hint: str) -> str:
