@@ -132,6 +132,9 @@ NO_INTEGERS: list[tuple[str, Any, str]] = [
     ("text", ["2"], "('2',)"),
     ("none", [None], "(None,)"),
     ("list", [[2, 2]], "([2, 2],)"),
+    ("arrays, which print on several lines", np.ones((1, 2, 2), int), "(array([[1, 1],       [1, 1]]),)"),
+    ("many", ["2"] * 9, "('2', '2', '2', '2', '2', '2', '2', '2', ... 9 in all)"),
+    ("not too many", ["2"] * 8, "('2', '2', '2', '2', '2', '2', '2', '2')"),
 ]
 
 
@@ -306,7 +309,7 @@ def test_in_version(given_node: onnx.NodeProto, opset: int, element_type: int | 
 
 
 Ask = Callable[[mp.MaxPoolAttributes], object]
-RANK = "X must have rank 4 (N, C and one axis for each of the 2 entries of kernel_shape (3, 4)), got rank"
+RANK = "X must have rank 4 (N, C and one axis for each entry of kernel_shape (3, 4)), got rank"
 TOO_SMALL = "; use a smaller kernel or dilation, or larger pads"
 
 # (id, what is asked of kernel_shape [3, 4], text)
@@ -428,7 +431,7 @@ def test_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"^cannot delete field 'pads'$"):
         del attributes.pads
     assert dataclasses.replace(attributes, strides=[2]).strides == (2,)
-    text = r"^strides must have 1 entries, one per spatial axis, got 2: \(2, 2\)$"
+    text = r"^strides must have 1 entry, one per spatial axis, got 2: \(2, 2\)$"
     with pytest.raises(mp.InvalidAttributeError, match=text):
         dataclasses.replace(attributes, strides=[2, 2])
 

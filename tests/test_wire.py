@@ -105,7 +105,8 @@ DAMAGED: list[tuple[str, str]] = [
 @pytest.mark.parametrize("text", [row[1] for row in DAMAGED], ids=[row[0] for row in DAMAGED])
 def test_damaged(text: str) -> None:
     """What cannot be read is refused whole, with what it was."""
-    expected = f"wire_attributes is damaged: {text!r}; convert the original model again"
+    told = repr(text) if len(text) <= 200 else f"{text[:200]!r}"[:-1] + f", ... {len(text)} in all'"
+    expected = f"wire_attributes is damaged: {told}; convert the original model again"
     with pytest.raises(mp.InvalidAttributeError, match=f"^{re.escape(expected)}$"):
         wire.decode(text)
 
