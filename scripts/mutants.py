@@ -17,12 +17,13 @@ import sys
 import tempfile
 
 ROOT = Path(__file__).parents[1]
-OPERATOR = ["operator", "kernel", "geometry", "schema", "wire", "array"]
+OPERATOR = ["array", "wire", "schema", "geometry", "operator", "kernel"]
 BORDER = ["failures", "op", "session", "limits"]
 CONVERSION = ["convert", "functions", "shapes", "quantized", "unchanged", "exports", "external_data", "drawn_graphs"]
-# Tests that run on the mutants of a module; of all others those of the operator.
+# Tests that run on the mutants of a module, its own first; of all others those of the operator.
 TESTS = {
-    **dict.fromkeys(["limits", "interrupts", "op"], BORDER),
+    **dict.fromkeys(["limits", "interrupts", "op", "session"], [*BORDER, "registration", "external_data", "stress"]),
+    "wire": [*OPERATOR, "convert", "unchanged"],
     **dict.fromkeys(["twin", "inference", "decide", "quantized", "rewrite", "repair", "restore", "graphs"], CONVERSION),
 }
 
@@ -42,6 +43,44 @@ MUTANTS = [
     ("geometry", "first = max(0, -(-offset // self.stride))", "first = max(0, offset // self.stride)"),
     ("geometry", "last = min(self.output - 1, ", "last = min(self.output, "),
     ("geometry", "if len(taps) <= 4 * (self.input + self.output):", "if True:"),
+    ("geometry", "if axis.extent > LARGEST_EXTENT:", "if False:"),
+    ("geometry", "if axis.extent > LARGEST_EXTENT:", "if axis.extent >= LARGEST_EXTENT:"),
+    ("geometry", "if auto_pad is AutoPad.VALID:", "if auto_pad is AutoPad.VALID and not ceil_mode:"),
+    ("geometry", "if auto_pad in (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER):", "if auto_pad is AutoPad.SAME_UPPER:"),
+    ("geometry", "range(first, max(first, last + 1))", "range(first, last + 1)"),
+    ("schema", "most = 200 if isinstance(values, str | bytes) else 8", "most = 8"),
+    ("schema", "return text if len(values) <= most", "return text if len(values) < most"),
+    ("schema", "None if isinstance(value, str | bytes) else tuple(value)", "None if isinstance(value, str) else tuple(value)"),
+    ("schema", "tuple(map(operator.index, given))", "tuple(map(int, given))"),
+    ("schema", "minimum <= i <= LARGEST_ENTRY", "minimum < i <= LARGEST_ENTRY"),
+    ("schema", "minimum <= i <= LARGEST_ENTRY", "minimum <= i < LARGEST_ENTRY"),
+    ("schema", "if flag not in (0, 1):", "if flag not in (-1, 0, 1):"),
+    ("schema", 'AutoPad(value or "NOTSET")', "AutoPad(value)"),
+    ("schema", "[1] * rank if strides is None else strides", "[1] * rank if strides is None else dilations"),
+    ("schema", "2 * rank if pads is None else pads, 2 * rank, 0)", "2 * rank if pads is None else pads, 2 * rank, 1)"),
+    ("schema", '_flag("storage_order", storage_order)', '_flag("storage_order", ceil_mode)'),
+    ("schema", "and any(self.pads):", "and any(self.pads[:rank]):"),
+    ("schema", "if node.op_type not in {OP_TYPE, OP_TYPE_WITH_INDICES}:", "if node.op_type != OP_TYPE:"),
+    ("schema", "if not all(isinstance(dim, int) for dim in dims):", "if False:"),
+    ("schema", "return (*dims[:2], *spatial)", "return (None, dims[1], *spatial)"),
+    ("schema", "if text != defaults[name]", "if text"),
+    ("schema", "if attribute.name not in schema.attributes:", "if False:"),
+    ("schema", "if len(node.input) != 1 or not node.input[0]:", "if len(node.input) != 1:"),
+    ("schema", "<= schema.max_output or not node.output[0]:", "<= schema.max_output:"),
+    ("schema", "if got and got not in takes:", "if False:"),
+    ("schema", "isinstance(dim, str) else operator.index(dim) for dim in dims", "isinstance(dim, str) else int(dim) for dim in dims"),
+    ("schema", "isinstance(dim, str) else operator.index(dim) for dim in dims", "isinstance(dim, str) else dim for dim in dims"),
+    ("schema", "if len(input_dims) != rank + 2:", "if len(input_dims) < rank + 2:"),
+    ("schema", "isinstance(dim, int) and dim < 0", "isinstance(dim, int) and dim < -1"),
+    ("schema", "(attributes.kernel_shape[i] - 1) * attributes.dilations[i] + 1", "attributes.kernel_shape[i]"),
+    ("schema", "stride=attributes.strides[i]", "stride=attributes.strides[0]"),
+    ("schema", "dilation=attributes.dilations[i]", "dilation=attributes.dilations[-1]"),
+    ("schema", "pad_begin=attributes.pads[i]", "pad_begin=attributes.pads[2 * i]"),
+    ("schema", "pad_end=attributes.pads[rank + i]", "pad_end=attributes.pads[i]"),
+    ("schema", "ceil_mode=attributes.ceil_mode,", "ceil_mode=0,"),
+    ("schema", "if name in values:", "if False:"),
+    ("schema", "if attribute.ref_attr_name:", "if False:"),
+    ("schema", "if attribute.type != ATTRIBUTE_TYPES[name]:", "if False:"),
     ("kernel/plan", "shifts.append(min(width, kernel - width))", "shifts.append(width)"),
     ("kernel/plan", "while width < kernel:", "while width < kernel - 1:"),
     ("kernel/plan", "return max(0, axis.pad_begin, last", "return max(0, last"),
@@ -93,7 +132,30 @@ MUTANTS = [
     ("kernel/__init__", "y[outputs] = lowest(y.dtype)", "pass"),
     ("kernel/__init__", "indices[outputs] = -1", "pass"),
     ("kernel/__init__", "and self._storage_order and x.size:", "and False:"),
+    ("kernel/__init__", "slice(first, first + plan.planes)", "slice(first, first + plan.planes - 1)"),
+    ("kernel/__init__", "key = itemsize, threads", "key = threads"),
+    ("kernel/block", "is_copied = layout.has_gaps or x.dtype", "is_copied = x.dtype"),
+    ("kernel/block", "not (x.flags.c_contiguous and x.flags.aligned)", "not x.flags.aligned"),
+    ("kernel/block", "outputs = (*[slice(None)] * number, slice(0, clipped(axis)))", "outputs = (*[slice(None)] * number, slice(0, clipped(axis) - 1))"),
+    ("kernel/taps", "before = (slice(None),) * number", "before = (slice(None),)"),
+    ("kernel/positions", "np.add(total, rest * prod(sizes), out=indices)", "np.copyto(indices, total)"),
+    ("kernel/threads", "if count < 1:", "if count < 0:"),
+    ("kernel/threads", "os.register_at_fork(after_in_child=_forget)", "pass"),
+    ("kernel/workspace", "return Workspace() if kept.is_busy else kept", "return kept"),
+    ("kernel/workspace", "self._buffers[name].size < size", "False"),
+    ("array", "if x.dtype not in DTYPES:", "if False:"),
+    ("array", "storage_order=storage_order,", "storage_order=0,"),
+    ("array", "dilations=dilations,", "dilations=strides,"),
+    ("array", "x.itemsize, with_indices=bool(return_indices))", "x.itemsize, with_indices=False)"),
     ("wire", "if encode(attributes) != text:", "if False:"),
+    ("wire", '(*_LISTS, *_FLAGS, "auto_pad")', '("auto_pad", *_LISTS, *_FLAGS)'),
+    ("wire", "except (KeyError, TypeError, ValueError) as error:", "except (KeyError, ValueError) as error:"),
+    ("wire", "except (KeyError, TypeError, ValueError) as error:", "except (TypeError, ValueError) as error:"),
+    ("wire", "int(entry) for entry in fields[name]", "int(float(entry)) for entry in fields[name]"),
+    ("wire", "for a in node.attribute if not a.name.startswith(_PREFIX))", "for a in node.attribute)"),
+    ("wire", "for attribute in node.attribute if attribute.name.startswith(_PREFIX)}", "for attribute in node.attribute}"),
+    ("wire", "carried(node).get(ATTRIBUTES, AttributeProto()).s", "carried(node)[ATTRIBUTES].s"),
+    ("wire", "if got != expected.encode():", "if False:"),
     ("twin", 'attributes["ceil_mode"].i = 0', "pass"),
     ("twin", "if not is_inner and ir_version >= 4:", "if False:"),
     ("twin", 'value.type.sequence_type.elem_type.tensor_type.ClearField("shape")', "pass"),
@@ -135,11 +197,17 @@ MUTANTS = [
     ("restore", "(each.domain, each.version) not in ours", "True"),
     ("graphs", "if tensor.ByteSize() < LARGE and not uses_external_data(tensor):", "if False:"),
     ("limits", "if needed > get_memory_limit():", "if False:"),
+    ("limits", "if needed > get_memory_limit():", "if needed >= get_memory_limit():"),
     ("limits", "(itemsize + 8 * with_indices)", "itemsize"),
+    ("limits", "if count > 2**80:", "if False:"),
+    ("limits", "if number < 0:", "if number < 1:"),
+    ("limits", "return min(limits)", "return max(limits)"),
     ("interrupts", "if _get_handler(number) is deferring:", "if True:"),
     ("op", "failure = _first(thread) or failure_of(error)", "failure = _first(thread)"),
     ("op", "return next((failure.error for failure in list(_failures.values()) if failure.thread == thread), None)", "return next((failure.error for failure in reversed(list(_failures.values())) if failure.thread == thread), None)"),
     ("op", "return (*[1] * rank, number)", "return (number,)"),
+    ("op", "_registering = threading.RLock()", "_registering = threading.Semaphore(16)"),
+    ("session", "_placing = threading.RLock()", "_placing = threading.Semaphore(16)"),
 ]  # fmt: skip
 
 
@@ -151,7 +219,8 @@ def survives(module: str, old: str, new: str, folder: Path) -> bool:
         raise SystemExit(f"{module}.py no longer holds {old!r}; mend the table")
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis"))
     (folder / "maxpool_ort" / f"{module}.py").write_text(text.replace(old, new))
-    tests = [f"tests/test_{name}.py" for name in TESTS.get(module, OPERATOR)]
+    own = module.partition("/")[0]
+    tests = [f"tests/test_{name}.py" for name in sorted(TESTS.get(module, OPERATOR), key=lambda name: name != own)]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
