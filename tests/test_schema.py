@@ -357,6 +357,13 @@ def test_output_dims(dims: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
     assert {type(dim) for dim in got} <= {int, str, type(None)}
 
 
+def test_an_unknown_size_may_be_large() -> None:
+    """What is not known may be as large as the window is with its dilations: that is no error."""
+    attributes = mp.MaxPoolAttributes(kernel_shape=[2, 3], dilations=[9, 8])
+    assert attributes.output_dims((1, 2, None, 20)) == (1, 2, None, 4)
+    assert attributes.output_dims((1, 2, 20, "W")) == (1, 2, 11, None)
+
+
 @given(cases(), st.data())
 def test_output_dims_of_partly_known_shapes(case: Case, data: st.DataObject) -> None:
     """What is known of a shape gives the same sizes as the whole shape, axis by axis."""
