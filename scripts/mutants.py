@@ -24,6 +24,7 @@ CONVERSION = ["convert", "functions", "shapes", "quantized", "unchanged", "expor
 TESTS = {
     **dict.fromkeys(["limits", "interrupts", "op", "session"], BORDER),
     "wire": [*OPERATOR, "convert", "unchanged"],
+    "array": ["limits", *OPERATOR],
     **dict.fromkeys(["twin", "inference", "decide", "quantized", "rewrite", "repair", "restore", "graphs"], CONVERSION),
 }
 
