@@ -48,7 +48,6 @@ MUTANTS = [
     ("geometry", "if axis.extent > LARGEST_EXTENT:", "if axis.extent >= LARGEST_EXTENT:"),
     ("geometry", "if auto_pad is AutoPad.VALID:", "if auto_pad is AutoPad.VALID and not ceil_mode:"),
     ("geometry", "if auto_pad in (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER):", "if auto_pad is AutoPad.SAME_UPPER:"),
-    ("geometry", "range(first, max(first, last + 1))", "range(first, last + 1)"),
     ("schema", "most = 200 if isinstance(values, str | bytes) else 8", "most = 8"),
     ("schema", "return text if len(values) <= most", "return text if len(values) < most"),
     ("schema", "None if isinstance(value, str | bytes) else tuple(value)", "None if isinstance(value, str) else tuple(value)"),
