@@ -90,7 +90,6 @@ MUTANTS = [
     ("kernel/plan", "taps * axis.dilation * prod(layout[i + 1 :])", "taps * prod(layout[i + 1 :])"),
     ("kernel/plan", "taps * axis.dilation * prod(layout[i + 1 :])", "taps * axis.dilation * prod(sizes[i + 1 :])"),
     ("kernel/plan", "in reversed(list(enumerate(axes))):", "in list(enumerate(axes)):"),
-    ("kernel/plan", "low = min(axis.input, max(0, origin))", "low = max(0, origin)"),
     ("kernel/plan", "pad_begin=low - origin", "pad_begin=0"),
     ("kernel/plan", "origin + (stop - start - 1) * axis.stride + axis.extent", "origin + (stop - start - 1) * axis.stride + axis.kernel"),
     ("kernel/plan", "return min(axis.output, max(0, -(-axis.pad_begin // axis.stride)))", "return min(axis.output, max(0, axis.pad_begin // axis.stride))"),
