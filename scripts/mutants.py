@@ -25,6 +25,8 @@ TESTS = {
     **dict.fromkeys(["limits", "interrupts", "op", "session"], BORDER),
     "wire": [*OPERATOR, "convert", "unchanged"],
     "array": ["limits", *OPERATOR],
+    "kernel/threads": ["kernel", *OPERATOR],
+    "kernel/workspace": ["kernel", *OPERATOR],
     **dict.fromkeys(["twin", "inference", "decide", "quantized", "rewrite", "repair", "restore", "graphs"], CONVERSION),
 }
 

@@ -246,12 +246,13 @@ def test_a_node_that_says_two_things(change: Callable[[onnx.NodeProto], Any], te
 
 
 def test_strip() -> None:
-    """A stripped copy has the attributes of MaxPool only, and all else that the node has; the node stays whole."""
+    """A stripped copy has the attributes of MaxPool only, and all else that the node has; the node carries the others."""
     node = ours()
     node.doc_string = "kept"
     whole = node.SerializeToString()
     plain = wire.strip(node)
     assert [attribute.name for attribute in plain.attribute] == ["kernel_shape", "pads", "strides"]
+    assert set(wire.carried(node)) == {wire.ATTRIBUTES, wire.NODE}
     assert node.SerializeToString() == whole
     del node.attribute[:]
     del plain.attribute[:]
