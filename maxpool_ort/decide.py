@@ -29,6 +29,7 @@ from maxpool_ort.schema import (
     MaxPoolAttributes,
     check_version,
     describe,
+    shown,
     type_name,
 )
 
@@ -220,9 +221,11 @@ class Decider:
         """Names that were selected must be those of MaxPool nodes."""
         unknown = sorted(self.wanted - self.names)
         if unknown:
+            named = sorted(self.names - {""})
+            has = [shown(named)] * bool(named) + ["some without a name ('')"] * ("" in self.names)
             raise MaxPoolError(
-                f"select must name MaxPool nodes of the model, got {', '.join(map(repr, unknown))}; "
-                f"there are {', '.join(map(repr, sorted(self.names))) or 'none'}"
+                f"select must name MaxPool nodes of the model, got {shown(unknown)}; "
+                f"it has {' and '.join(has) or 'none'}"
             )
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, load_tensor, numpy_helper
 from maxpool_ort.errors import InvalidModelError, MaxPoolError
 from maxpool_ort.files import write_whole
 from maxpool_ort.limits import get_memory_limit
+from maxpool_ort.schema import shown
 
 __all__ = [
     "Feed", "check_destination", "check_feed", "count_right", "find_feed", "find_sample", "load_arrays", "random_feed",
@@ -82,16 +83,16 @@ def find_feed(model: str | os.PathLike[str], inputs: Sequence[_Input], given: Se
 
 def _given_feed(inputs: Sequence[_Input], given: Sequence[str]) -> Feed:
     names = [each.name for each in inputs]
-    shown = ", ".join(names) or "none"
+    has = f"the inputs {shown(names)}" if names else "no inputs"
     arrays: dict[str, Array] = {}
     files = []
     for option in given:
         name, equals, path = option.partition("=")
         if not equals and len(names) != 1:
-            raise MaxPoolError(f"--input {option}: write NAME=FILE; the model has the inputs {shown}")
+            raise MaxPoolError(f"--input {option}: write NAME=FILE; the model has {has}")
         name, path = (name, path) if equals else (names[0], option)
         if name not in names:
-            raise MaxPoolError(f"--input {option}: the model has no input {name!r}, only {shown}")
+            raise MaxPoolError(f"--input {option}: {name!r} is no input; the model has {has}")
         if name in arrays:
             raise MaxPoolError(f"--input {option}: data for {name!r} was given before; give one file for each input")
         arrays[name] = _pick(load_arrays(path), name, path)
@@ -105,8 +106,7 @@ def _pick(arrays: dict[str, Array], name: str, path: str) -> Array:
         return arrays[name]
     if len(arrays) == 1:
         return next(iter(arrays.values()))
-    got = ", ".join(map(repr, arrays)) or "none"
-    raise MaxPoolError(f"{path}: expected an array named {name!r}, or one array only, got {got}")
+    raise MaxPoolError(f"{path}: expected an array named {name!r}, or one array only, got {shown(list(arrays))}")
 
 
 def count_right(output: Any, label: Array) -> int | None:
@@ -231,14 +231,18 @@ def random_feed(inputs: Sequence[_Input], seed: int) -> dict[str, Array]:
         dtype = dtype_of(each)
         shape = [s if isinstance(s, int) else 1 if i == 0 else _UNKNOWN_SIZE for i, s in enumerate(each.shape)]
         if prod(shape) * 8 > get_memory_limit():  # random numbers have 8 bytes at first
-            raise MaxPoolError(f"input {each.name!r}: shape {tuple(shape)} is too large to make up; give --input")
+            raise MaxPoolError(
+                f"input {each.name!r}: shape {tuple(shape)} is too large to make up; give --input {each.name}=FILE"
+            )
         if dtype.kind in "iu":
             low, high = (0, 255) if dtype.kind == "u" else (-128, 127)
             feed[each.name] = rng.integers(low, high, shape, endpoint=True).astype(dtype)
         elif dtype.kind in "fb":
             feed[each.name] = rng.standard_normal(shape).astype(dtype)
         else:
-            raise InvalidModelError(f"input {each.name!r}: cannot make up data of type {each.type}; give --input")
+            raise InvalidModelError(
+                f"input {each.name!r}: cannot make up data of type {each.type}; give --input {each.name}=FILE"
+            )
     return feed
 
 
@@ -251,7 +255,7 @@ def check_feed(inputs: Sequence[_Input], feed: Mapping[str, Array]) -> None:
         If a name, a dtype, a rank or a size is wrong, or an input is missing: which, expected and got.
     """
     expected = {each.name: each for each in inputs}
-    names = ", ".join(map(repr, expected)) or "none"
+    names = shown(list(expected))
     for name, array in feed.items():
         if name not in expected:
             raise MaxPoolError(f"input {name!r}: the model has no such input, only {names}")
@@ -259,12 +263,10 @@ def check_feed(inputs: Sequence[_Input], feed: Mapping[str, Array]) -> None:
         if array.dtype != dtype_of(each):
             raise MaxPoolError(f"input {name!r}: expected dtype {dtype_of(each)}, got {array.dtype}")
         declared = tuple(each.shape)
-        if len(declared) != array.ndim:
-            raise MaxPoolError(
-                f"input {name!r}: expected rank {len(declared)}, {declared}, got rank {array.ndim}, {array.shape}"
-            )
-        if any(isinstance(want, int) and want != got for want, got in zip(declared, array.shape, strict=True)):
+        if len(declared) != array.ndim or any(
+            isinstance(want, int) and want != got for want, got in zip(declared, array.shape, strict=True)
+        ):
             raise MaxPoolError(f"input {name!r}: expected shape {declared}, got {array.shape}")
     missing = [name for name in expected if name not in feed]
     if missing:
-        raise MaxPoolError(f"input {', '.join(map(repr, missing))}: no data given; the model needs {names}")
+        raise MaxPoolError(f"inputs {shown(missing)}: no data given; the model needs {names}")

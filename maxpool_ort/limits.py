@@ -86,9 +86,11 @@ def _all() -> int:
 def _size(count: int) -> str:
     """Bytes for a message.
 
-    >>> _size(3 * 2**29), _size(2**30 - 1)
-    ('1.5 GiB', '1,073,741,823 bytes')
+    >>> _size(3 * 2**29), _size(2**30 - 1), _size(2**5000)
+    ('1.5 GiB', '1,073,741,823 bytes', 'more than 2**80 bytes')
     """
+    if count > 2**80:  # it may be too large for a float
+        return "more than 2**80 bytes"
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count:,} bytes"
 
 

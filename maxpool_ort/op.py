@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 import logging
 import os
+import threading
 from time import perf_counter
 from typing import Any
 
@@ -77,6 +78,8 @@ class Call:
 
 
 _log = logging.getLogger("maxpool_ort")
+_registering = threading.RLock()
+"""Operators that two threads register, or options that two add them to, would have them twice."""
 _recorders: list[tuple[list[Call], bool]] = []
 
 
@@ -164,11 +167,12 @@ def register_operators() -> None:
             f"onnxruntime-extensions must be there to run in sessions, and cannot be imported: {_missing}; "
             "pip install onnxruntime-extensions"
         ) from _missing
-    if any(op.op_type.startswith(f"{DOMAIN}::") for op in Opdef._odlist.values()):  # noqa: SLF001 (there is no other list)
-        return
-    for with_indices in (False, True):
-        for dtype in _ELEMENT_TYPES:
-            define(DOMAIN, dtype, _body(dtype, with_indices=with_indices), with_indices=with_indices)
+    with _registering:
+        if any(op.op_type.startswith(f"{DOMAIN}::") for op in list(Opdef._odlist.values())):  # noqa: SLF001 (the only list)
+            return
+        for with_indices in (False, True):
+            for dtype in _ELEMENT_TYPES:
+                define(DOMAIN, dtype, _body(dtype, with_indices=with_indices), with_indices=with_indices)
 
 
 def define(domain: str, dtype: np.dtype[Any], body: Callable[..., Any], *, with_indices: bool) -> None:
@@ -203,11 +207,12 @@ def register(session_options: onnxruntime.SessionOptions) -> None:
     if not isinstance(session_options, onnxruntime.SessionOptions):
         raise TypeError(f"expected onnxruntime.SessionOptions, got {type(session_options).__name__}")
     register_operators()
-    try:
-        session_options.get_session_config_entry(_REGISTERED)
-    except RuntimeError:  # no such entry
-        session_options.register_custom_ops_library(get_library_path())
-        session_options.add_session_config_entry(_REGISTERED, "1")
+    with _registering:
+        try:
+            session_options.get_session_config_entry(_REGISTERED)
+        except RuntimeError:  # no such entry
+            session_options.register_custom_ops_library(get_library_path())
+            session_options.add_session_config_entry(_REGISTERED, "1")
 
 
 @contextmanager

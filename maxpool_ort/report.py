@@ -192,7 +192,9 @@ def draw(path: str, machine: dict[str, str], results: Sequence[Result]) -> None:
 
     shown = [r for r in results if r.peer == "onnxruntime" and r.ratio]
     if not shown:
-        raise MaxPoolError("--plot draws ratios against onnxruntime, and there are none")
+        raise MaxPoolError(
+            "--plot draws ratios against onnxruntime, and there are none; measure with --peer onnxruntime"
+        )
     threads = min(r.threads for r in shown)
     shown = [r for r in shown if r.threads == threads]
     names = list(dict.fromkeys(r.workload for r in shown))[::-1]

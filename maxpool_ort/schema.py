@@ -66,15 +66,15 @@ def describe(node: NodeProto) -> str:
     return f"MaxPool with output {node.output[0]!r}" if node.output else "MaxPool without name and output"
 
 
-def shown(values: list[str] | tuple[int, ...]) -> str:
-    """Values for a message: not all of very many.
+def shown(values: Sequence[Any]) -> str:
+    """Values for a message, on one line: not all of very many, nor all of a long text.
 
     >>> shown((1, 2)), shown(tuple(range(100)))
     ('(1, 2)', '(0, 1, 2, 3, 4, 5, 6, 7, ... 100 in all)')
     """
-    if len(values) <= 8:
-        return str(values)
-    return f"{str(values[:8])[:-1]}, ... {len(values)} in all{str(values)[-1]}"
+    most = 200 if isinstance(values, str | bytes) else 8
+    text = repr(values[:most]).replace("\n", "")  # NumPy's arrays have lines
+    return text if len(values) <= most else f"{text[:-1]}, ... {len(values)} in all{text[-1]}"
 
 
 def _integers(name: str, value: Any, count: int | None, minimum: int) -> tuple[int, ...]:
@@ -89,11 +89,12 @@ def _integers(name: str, value: Any, count: int | None, minimum: int) -> tuple[i
     try:
         integers = tuple(map(operator.index, given))
     except TypeError:
-        raise InvalidAttributeError(f"{name} must hold integers only, got {given!r}") from None
+        raise InvalidAttributeError(f"{name} must hold integers only, got {shown(given)}") from None
     if count is None and not integers:
         raise InvalidAttributeError(f"{name} must have at least 1 entry, {what}, got none")
     if count is not None and len(integers) != count:
-        raise InvalidAttributeError(f"{name} must have {count} entries, {what}, got {len(integers)}: {shown(integers)}")
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        raise InvalidAttributeError(f"{name} must have {entries}, {what}, got {len(integers)}: {shown(integers)}")
     if not all(minimum <= i <= LARGEST_ENTRY for i in integers):
         raise InvalidAttributeError(f"{name} must have entries from {minimum} to 2**60, got {shown(integers)}")
     return integers
@@ -185,7 +186,7 @@ class MaxPoolAttributes:
             object.__setattr__(self, name, value)
         if self.auto_pad is not AutoPad.NOTSET and any(self.pads):
             raise InvalidAttributeError(
-                f"pads must be absent or all 0 beside auto_pad {self.auto_pad.value}, got {self.pads}; "
+                f"pads must be absent or all 0 beside auto_pad {self.auto_pad.value}, got {shown(self.pads)}; "
                 "drop one of the two"
             )
 
@@ -344,8 +345,8 @@ def axes_of(attributes: MaxPoolAttributes, input_dims: tuple[int | str | None, .
     rank = len(attributes.kernel_shape)
     if len(input_dims) != rank + 2:
         raise InvalidShapeError(
-            f"X must have rank {rank + 2} (N, C and one axis for each of the {rank} entries of kernel_shape "
-            f"{attributes.kernel_shape}), got rank {len(input_dims)}: shape {input_dims}"
+            f"X must have rank {rank + 2} (N, C and one axis for each entry of kernel_shape "
+            f"{shown(attributes.kernel_shape)}), got rank {len(input_dims)}: shape {input_dims}"
         )
     if any(isinstance(dim, int) and dim < 0 for dim in input_dims):
         raise InvalidShapeError(f"X must have sizes >= 0, got shape {input_dims}")

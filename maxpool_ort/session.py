@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 import logging
 import os
 from pathlib import Path
+import threading
 from typing import Any
 
 from onnx import ModelProto
@@ -36,6 +37,8 @@ _CONFIG_ENTRIES = [
 """Those that a pickle keeps, if they are set."""
 
 _log = logging.getLogger("maxpool_ort")
+_placing = threading.RLock()
+"""One session at a time: others may be made with the same SessionOptions, and would find its files, not theirs."""
 
 
 class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # onnxruntime has no types
@@ -222,18 +225,19 @@ def finding_external_files(
         for _, entry in external_tensors(renamed):
             entry.value = str(files[entry.value].resolve().relative_to(real))
         model = renamed
-    try:
-        before = options.get_session_config_entry(_EXTERNAL_DATA_FOLDER)
-    except RuntimeError:  # no such entry; an empty one is none
-        before = ""
-    options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(folder))
-    try:
-        yield model
-    except Exception:
-        external_files(model, path)  # if one is missing, that is why
-        raise
-    finally:
-        options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, before)
+    with _placing:
+        try:
+            before = options.get_session_config_entry(_EXTERNAL_DATA_FOLDER)
+        except RuntimeError:  # no such entry; an empty one is none
+            before = ""
+        options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, str(folder))
+        try:
+            yield model
+        except Exception:
+            external_files(model, path)  # if one is missing, that is why
+            raise
+        finally:
+            options.add_session_config_entry(_EXTERNAL_DATA_FOLDER, before)
 
 
 def _load(model: str | bytes | os.PathLike[str] | ModelProto) -> ModelProto:

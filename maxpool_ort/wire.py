@@ -11,7 +11,7 @@ from typing import Any
 from onnx import AttributeProto, NodeProto
 
 from maxpool_ort.errors import InvalidAttributeError
-from maxpool_ort.schema import MaxPoolAttributes, describe
+from maxpool_ort.schema import MaxPoolAttributes, describe, shown
 
 __all__ = [
     "ATTRIBUTES", "DOMAIN", "EMPTY_INDICES", "NODE", "Y",
@@ -60,10 +60,12 @@ def decode(text: str) -> MaxPoolAttributes:
         fields |= {name: int(fields[name]) for name in _FLAGS}
         attributes = MaxPoolAttributes(**fields)
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidAttributeError(f"{ATTRIBUTES} is damaged: {text!r}; convert the original model again") from error
+        raise InvalidAttributeError(
+            f"{ATTRIBUTES} is damaged: {shown(text)}; convert the original model again"
+        ) from error
     if encode(attributes) != text:
         raise InvalidAttributeError(
-            f"{ATTRIBUTES} must read {encode(attributes)!r}, got {text!r}; convert the original model again"
+            f"{ATTRIBUTES} must read {shown(encode(attributes))}, got {shown(text)}; convert the original model again"
         )
     return attributes
 
@@ -95,7 +97,7 @@ def attributes_of(node: NodeProto) -> MaxPoolAttributes:
     expected = encode(attributes)
     if got != expected.encode():
         raise InvalidAttributeError(
-            f"{describe(node)}: {ATTRIBUTES} must say what the node's other attributes say, {expected!r}, got "
-            f"{got!r}; edit the original model and convert it again"
+            f"{describe(node)}: {ATTRIBUTES} must say what the node's other attributes say, {shown(expected)}, "
+            f"got {shown(got)}; edit the original model and convert it again"
         )
     return attributes

@@ -17,22 +17,18 @@ import sys
 import tempfile
 
 ROOT = Path(__file__).parents[1]
-OPERATOR = ["operator", "kernel", "geometry", "schema", "wire", "array"]
-BORDER = ["failures", "op", "session", "limits", "onnxruntime"]
+OPERATOR = ["array", "operator", "kernel", "geometry", "schema", "wire"]
+BORDER = ["failures", "op", "session", "limits", "external_data", "stress", "onnxruntime"]
 CONVERSION = [
-    "convert",
-    "functions",
-    "shapes",
-    "quantized",
-    "unchanged",
-    "exports",
-    "external_data",
-    "drawn_graphs",
-    "onnxruntime",
-]
-# Tests that run on the mutants of a module; of all others those of the operator.
+    "convert", "functions", "shapes", "quantized", "unchanged", "exports", "external_data", "drawn_graphs", "onnxruntime",
+]  # fmt: skip
+# Tests that run on the mutants of a module, those of its name first; of all others those of the operator.
 TESTS = {
-    **dict.fromkeys(["limits", "interrupts", "failures", "op"], BORDER),
+    **dict.fromkeys(["limits", "interrupts", "failures", "op", "session"], BORDER),
+    "wire": [*OPERATOR, "convert", "unchanged"],
+    "array": ["limits", *OPERATOR],
+    "kernel/threads": ["kernel", *OPERATOR],
+    "kernel/workspace": ["kernel", *OPERATOR],
     **dict.fromkeys(["twin", "inference", "decide", "quantized", "rewrite", "repair", "restore", "graphs"], CONVERSION),
 }
 
@@ -52,6 +48,43 @@ MUTANTS = [
     ("geometry", "first = max(0, -(-offset // self.stride))", "first = max(0, offset // self.stride)"),
     ("geometry", "last = min(self.output - 1, ", "last = min(self.output, "),
     ("geometry", "if len(taps) <= 4 * (self.input + self.output):", "if True:"),
+    ("geometry", "if axis.extent > LARGEST_EXTENT:", "if False:"),
+    ("geometry", "if axis.extent > LARGEST_EXTENT:", "if axis.extent >= LARGEST_EXTENT:"),
+    ("geometry", "if auto_pad is AutoPad.VALID:", "if auto_pad is AutoPad.VALID and not ceil_mode:"),
+    ("geometry", "if auto_pad in (AutoPad.SAME_UPPER, AutoPad.SAME_LOWER):", "if auto_pad is AutoPad.SAME_UPPER:"),
+    ("schema", "most = 200 if isinstance(values, str | bytes) else 8", "most = 8"),
+    ("schema", "return text if len(values) <= most", "return text if len(values) < most"),
+    ("schema", "None if isinstance(value, str | bytes) else tuple(value)", "None if isinstance(value, str) else tuple(value)"),
+    ("schema", "tuple(map(operator.index, given))", "tuple(map(int, given))"),
+    ("schema", "minimum <= i <= LARGEST_ENTRY", "minimum < i <= LARGEST_ENTRY"),
+    ("schema", "minimum <= i <= LARGEST_ENTRY", "minimum <= i < LARGEST_ENTRY"),
+    ("schema", "if flag not in (0, 1):", "if flag not in (-1, 0, 1):"),
+    ("schema", 'AutoPad(value or "NOTSET")', "AutoPad(value)"),
+    ("schema", "[1] * rank if strides is None else strides", "[1] * rank if strides is None else dilations"),
+    ("schema", "2 * rank if pads is None else pads, 2 * rank, 0)", "2 * rank if pads is None else pads, 2 * rank, 1)"),
+    ("schema", '_flag("storage_order", storage_order)', '_flag("storage_order", ceil_mode)'),
+    ("schema", "and any(self.pads):", "and any(self.pads[:rank]):"),
+    ("schema", "if node.op_type not in {OP_TYPE, OP_TYPE_WITH_INDICES}:", "if node.op_type != OP_TYPE:"),
+    ("schema", "if not all(isinstance(dim, int) for dim in dims):", "if False:"),
+    ("schema", "return (*dims[:2], *spatial)", "return (None, dims[1], *spatial)"),
+    ("schema", "if text != defaults[name]", "if text"),
+    ("schema", "if attribute.name not in schema.attributes:", "if False:"),
+    ("schema", "if len(node.input) != 1 or not node.input[0]:", "if len(node.input) != 1:"),
+    ("schema", "<= schema.max_output or not node.output[0]:", "<= schema.max_output:"),
+    ("schema", "if got and got not in takes:", "if False:"),
+    ("schema", "isinstance(dim, str) else operator.index(dim) for dim in dims", "isinstance(dim, str) else int(dim) for dim in dims"),
+    ("schema", "isinstance(dim, str) else operator.index(dim) for dim in dims", "isinstance(dim, str) else dim for dim in dims"),
+    ("schema", "if len(input_dims) != rank + 2:", "if len(input_dims) < rank + 2:"),
+    ("schema", "isinstance(dim, int) and dim < 0", "isinstance(dim, int) and dim < -1"),
+    ("schema", "(attributes.kernel_shape[i] - 1) * attributes.dilations[i] + 1", "attributes.kernel_shape[i]"),
+    ("schema", "stride=attributes.strides[i]", "stride=attributes.strides[0]"),
+    ("schema", "dilation=attributes.dilations[i]", "dilation=attributes.dilations[-1]"),
+    ("schema", "pad_begin=attributes.pads[i]", "pad_begin=attributes.pads[2 * i]"),
+    ("schema", "pad_end=attributes.pads[rank + i]", "pad_end=attributes.pads[i]"),
+    ("schema", "ceil_mode=attributes.ceil_mode,", "ceil_mode=0,"),
+    ("schema", "if name in values:", "if False:"),
+    ("schema", "if attribute.ref_attr_name:", "if False:"),
+    ("schema", "if attribute.type != ATTRIBUTE_TYPES[name]:", "if False:"),
     ("kernel/plan", "shifts.append(min(width, kernel - width))", "shifts.append(width)"),
     ("kernel/plan", "while width < kernel:", "while width < kernel - 1:"),
     ("kernel/plan", "return max(0, axis.pad_begin, last", "return max(0, last"),
@@ -61,8 +94,6 @@ MUTANTS = [
     ("kernel/plan", "taps * axis.dilation * prod(layout[i + 1 :])", "taps * prod(layout[i + 1 :])"),
     ("kernel/plan", "taps * axis.dilation * prod(layout[i + 1 :])", "taps * axis.dilation * prod(sizes[i + 1 :])"),
     ("kernel/plan", "in reversed(list(enumerate(axes))):", "in list(enumerate(axes)):"),
-    ("kernel/plan", "if drops and layout[i] % axis.stride == 0:", "if drops:"),
-    ("kernel/plan", "low = min(axis.input, max(0, origin))", "low = max(0, origin)"),
     ("kernel/plan", "pad_begin=low - origin", "pad_begin=0"),
     ("kernel/plan", "origin + (stop - start - 1) * axis.stride + axis.extent", "origin + (stop - start - 1) * axis.stride + axis.kernel"),
     ("kernel/plan", "return min(axis.output, max(0, -(-axis.pad_begin // axis.stride)))", "return min(axis.output, max(0, axis.pad_begin // axis.stride))"),
@@ -103,7 +134,30 @@ MUTANTS = [
     ("kernel/__init__", "y[outputs] = lowest(y.dtype)", "pass"),
     ("kernel/__init__", "indices[outputs] = -1", "pass"),
     ("kernel/__init__", "and self._storage_order and x.size:", "and False:"),
+    ("kernel/__init__", "slice(first, first + plan.planes)", "slice(first, first + plan.planes - 1)"),
+    ("kernel/__init__", "key = itemsize, threads", "key = threads"),
+    ("kernel/block", "is_copied = layout.has_gaps or x.dtype", "is_copied = x.dtype"),
+    ("kernel/block", "not (x.flags.c_contiguous and x.flags.aligned)", "not x.flags.aligned"),
+    ("kernel/block", "outputs = (*[slice(None)] * number, slice(0, clipped(axis)))", "outputs = (*[slice(None)] * number, slice(0, clipped(axis) - 1))"),
+    ("kernel/taps", "before = (slice(None),) * number", "before = (slice(None),)"),
+    ("kernel/positions", "np.add(total, rest * prod(sizes), out=indices)", "np.copyto(indices, total)"),
+    ("kernel/threads", "if count < 1:", "if count < 0:"),
+    ("kernel/threads", "os.register_at_fork(after_in_child=_forget)", "pass"),
+    ("kernel/workspace", "return Workspace() if kept.is_busy else kept", "return kept"),
+    ("kernel/workspace", "self._buffers[name].size < size", "False"),
+    ("array", "if x.dtype not in DTYPES:", "if False:"),
+    ("array", "storage_order=storage_order,", "storage_order=0,"),
+    ("array", "dilations=dilations,", "dilations=strides,"),
+    ("array", "x.itemsize, with_indices=bool(return_indices))", "x.itemsize, with_indices=False)"),
     ("wire", "if encode(attributes) != text:", "if False:"),
+    ("wire", '(*_LISTS, *_FLAGS, "auto_pad")', '("auto_pad", *_LISTS, *_FLAGS)'),
+    ("wire", "except (KeyError, TypeError, ValueError) as error:", "except (KeyError, ValueError) as error:"),
+    ("wire", "except (KeyError, TypeError, ValueError) as error:", "except (TypeError, ValueError) as error:"),
+    ("wire", "int(entry) for entry in fields[name]", "int(float(entry)) for entry in fields[name]"),
+    ("wire", "for a in node.attribute if not a.name.startswith(_PREFIX))", "for a in node.attribute)"),
+    ("wire", "for attribute in node.attribute if attribute.name.startswith(_PREFIX)}", "for attribute in node.attribute}"),
+    ("wire", "carried(node).get(ATTRIBUTES, AttributeProto()).s", "carried(node)[ATTRIBUTES].s"),
+    ("wire", "if got != expected.encode():", "if False:"),
     ("twin", 'attributes["ceil_mode"].i = 0', "pass"),
     ("twin", "if not is_inner and ir_version >= 4:", "if False:"),
     ("twin", 'value.type.sequence_type.elem_type.tensor_type.ClearField("shape")', "pass"),
@@ -147,7 +201,11 @@ MUTANTS = [
     ("restore", "(each.domain, each.version) not in ours", "True"),
     ("graphs", "if tensor.ByteSize() < LARGE and not uses_external_data(tensor):", "if False:"),
     ("limits", "if needed > get_memory_limit():", "if False:"),
+    ("limits", "if needed > get_memory_limit():", "if needed >= get_memory_limit():"),
     ("limits", "(itemsize + 8 * with_indices)", "itemsize"),
+    ("limits", "if count > 2**80:", "if False:"),
+    ("limits", "if number < 0:", "if number < 1:"),
+    ("limits", "return min(limits)", "return max(limits)"),
     ("interrupts", "if _get_handler(number) is deferring:", "if True:"),
     ("failures", "failure = _first(thread) or failure_of(error)", "failure = _first(thread)"),
     ("failures", "failures = list(_failures.values())", "failures = list(_failures.values())[::-1]"),
@@ -156,6 +214,8 @@ MUTANTS = [
     ("failures", "_first(thread, start) or failure_of(error)", "failure_of(error)"),
     ("failures", " and failure.when >= start", ""),
     ("failures", "return (*[1] * rank, number)", "return (number,)"),
+    ("op", "_registering = threading.RLock()", "_registering = threading.Semaphore(16)"),
+    ("session", "_placing = threading.RLock()", "_placing = threading.Semaphore(16)"),
 ]  # fmt: skip
 
 
@@ -167,9 +227,10 @@ def survives(module: str, old: str, new: str, folder: Path) -> bool:
         raise SystemExit(f"{module}.py no longer holds {old!r}; mend the table")
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis"))
     (folder / "maxpool_ort" / f"{module}.py").write_text(text.replace(old, new))
-    tests = [f"tests/test_{name}.py" for name in TESTS.get(module, OPERATOR)]
+    names = sorted(TESTS.get(module, OPERATOR), key=lambda name: name != module)
+    tests = [f"tests/test_{name}.py" for name in names]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "unshrunk"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode > 2:  # less than 0: the mutant ended the process
         raise SystemExit(f"the tests did not run:\n{done.stdout}{done.stderr}")

@@ -2,7 +2,7 @@
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 import onnxruntime
 
 # ONNX Runtime warns about old opsets and logs each failed run on stderr; the tests look at exceptions instead.
@@ -15,5 +15,6 @@ settings.register_profile(
     print_blob=True,
     derandomize="CI" in os.environ,  # the same cases on every run there: a change must not fail by another's chance
 )
+settings.register_profile("unshrunk", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -11,8 +11,8 @@ def run_python(code: str, *arguments: str, timeout: float = 120) -> subprocess.C
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)  # noqa: S603
 
 
-def printed(code: str, *arguments: str) -> str:
+def printed(code: str, *arguments: str, timeout: float = 120) -> str:
     """What code prints; it must exit with 0."""
-    result = run_python(code, *arguments)
+    result = run_python(code, *arguments, timeout=timeout)
     assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result.stdout.strip()

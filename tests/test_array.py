@@ -155,7 +155,7 @@ RANKS: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("x", "got"), [row[1:] for row in RANKS], ids=[row[0] for row in RANKS])
 def test_ranks(x: Any, got: str) -> None:
     """A rank that does not go with kernel_shape is refused with both."""
-    text = f"X must have rank 3 (N, C and one axis for each of the 1 entries of kernel_shape (2,)), {got}"
+    text = f"X must have rank 3 (N, C and one axis for each entry of kernel_shape (2,)), {got}"
     with pytest.raises(mp.InvalidShapeError, match=f"^{re.escape(text)}$"):
         mp.max_pool(x, [2])
 

@@ -549,7 +549,7 @@ INVALID: list[tuple[str, onnx.ModelProto, type[Exception], str]] = [
     ("no input", edited(lambda m: m.graph.node[0].input.pop()), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-12 (opset 12) takes 1 input, X, got []"),
     ("type", edited(set_types(TensorProto.INT32)), mp.UnsupportedTypeError, "MaxPool 'pool1': MaxPool-12 (opset 12) takes X of type tensor(double), tensor(float), tensor(float16), tensor(int8), tensor(uint8), got tensor(int32)"),
     ("unknown attribute", edited(lambda m: m.graph.node[0].attribute.append(helper.make_attribute("ceil", 1))), mp.InvalidAttributeError, "MaxPool 'pool1': unknown attribute 'ceil'; MaxPool-12 has auto_pad, ceil_mode, dilations"),
-    ("strides", edited(lambda m: m.graph.node[0].attribute.append(helper.make_attribute("strides", [1, 2]))), mp.InvalidAttributeError, "MaxPool 'pool1': strides must have 1 entries, one per spatial axis, got 2: (1, 2)"),
+    ("strides", edited(lambda m: m.graph.node[0].attribute.append(helper.make_attribute("strides", [1, 2]))), mp.InvalidAttributeError, "MaxPool 'pool1': strides must have 1 entry, one per spatial axis, got 2: (1, 2)"),
     ("newer attribute", edited(lambda m: setattr(m.opset_import[0], "version", 8), ceil_mode=1), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-8 (opset 8) has no attribute 'ceil_mode', only "),
     ("absent input", edited(lambda m: m.graph.node[0].input.__setitem__(0, "")), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-12 (opset 12) takes 1 input, X, got ['']"),
     ("no output", edited(lambda m: m.graph.node[0].output.pop()), mp.InvalidAttributeError, "MaxPool 'pool1': MaxPool-12 (opset 12) puts out Y or Y and Indices, got []"),

@@ -1,6 +1,8 @@
 """Tensors in other files: shared, copied or linked, found from anywhere, and never read to convert."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+import sys
 
 import numpy as np
 import onnx
@@ -153,6 +155,26 @@ def test_options_are_given_back() -> None:
     assert runs("b/m.onnx", options)
     assert options.get_session_config_entry(entry) == "a"
     assert mp.InferenceSession(Path("a/m.onnx").read_bytes(), options).run(None, FEED)
+
+
+def test_sessions_made_at_once() -> None:
+    """Threads that share SessionOptions each get the files of their own model, though these have the same name."""
+    for number in range(8):
+        save(Path(f"m{number}/m.onnx"), "w.bin")
+        (W + number).tofile(f"m{number}/w.bin")
+    options = onnxruntime.SessionOptions()
+
+    def wrong(number: int) -> list[float]:
+        got = mp.InferenceSession(f"m{number % 8}/m.onnx", options).run(None, FEED)[0].ravel() - number % 8
+        return [] if got.tolist() == [1, 2, 3] else got.tolist()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert [found for found in pool.map(wrong, range(160)) if found] == []
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_everywhere_in_a_model() -> None:

@@ -280,6 +280,16 @@ def test_windows_beyond_64_bits(auto_pad: str) -> None:
         attributes.output_shape((1, 1, 9))
 
 
+def test_the_widest_window() -> None:
+    """An extent of 2**62 is legal, and one more is not."""
+    widest = Axis(input=4, kernel=2**31, dilation=2**31 + 1)
+    assert Geometry((widest,)).axes[0].extent == 2**62
+    with pytest.raises(
+        mp.InvalidShapeError, match=rf"extent of spatial axis D2 must be .*, got {2**62 + 1} \(kernel 2"
+    ):
+        Geometry((widest, Axis(input=4, kernel=2, dilation=2**62)))
+
+
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
 def test_windows_of_64_bits(auto_pad: str) -> None:
     """The widest windows that are legal give what the oracle gives."""

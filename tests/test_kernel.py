@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 import os
 import threading
+import time
 import tracemalloc
 
 from hypothesis import example, given, settings
@@ -436,11 +437,12 @@ def test_an_error_in_a_helper_is_raised_once_all_are_done() -> None:
     def work(number: int) -> None:
         if number == 1:
             raise ZeroDivisionError("in a piece")
+        time.sleep(0.001)
         finished.append(number)
 
     with pytest.raises(ZeroDivisionError, match="in a piece"):
         threads.run_all(work, [(number,) for number in range(1000)], 3)
-    assert len(finished) < 1000
+    assert len(finished) < 500
     threads.run_all(work, [(number,) for number in range(2, 50)], 3)
     assert max(finished[-48:]) == 49
 

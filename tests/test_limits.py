@@ -44,6 +44,12 @@ def test_absurd(attributes: dict, text: str, *, with_indices: bool) -> None:
         session.run(None, {"X": X})
 
 
+def test_beyond_floats() -> None:
+    """Outputs of more bytes than a float can count are refused like any others."""
+    with pytest.raises(mp.MemoryLimitError, match=r" take more than 2\*\*80 bytes, and the limit is .* GiB; use"):
+        mp.max_pool(np.zeros([1] * 20, np.float32), [1] * 18, pads=[2**60] * 36)
+
+
 def test_a_kernel_of_2_to_31() -> None:
     """A window that is far larger than X is no absurd output."""
     y, indices = mp.max_pool(X + 1, [2**31], pads=[2**31 - 4, 0], return_indices=True)

@@ -143,7 +143,7 @@ def test_declared_shapes_come_true(case: Case) -> None:
 
 OPSETS = f"opset must be an integer from 8 to {NEWEST}, the newest that this onnx knows, got"
 TYPES = "dtype must be one of float16, float32, float64, int8, uint8, got"
-RANK = "X must have rank 3 (N, C and one axis for each of the 1 entries of kernel_shape (2,)), got rank"
+RANK = "X must have rank 3 (N, C and one axis for each entry of kernel_shape (2,)), got rank"
 
 # (id, arguments other than kernel_shape [2] and input_shape [1, 1, 4], error, text)
 INVALID: list[tuple[str, dict[str, Any], type[mp.MaxPoolError], str]] = [
@@ -187,7 +187,7 @@ def test_invalid(arguments: dict[str, Any], error: type[mp.MaxPoolError], text: 
 def test_invalid_node() -> None:
     """A node on its own is refused for its attributes as well."""
     with pytest.raises(
-        mp.InvalidAttributeError, match=r"^strides must have 1 entries, one per spatial axis, got 2: \(1, 1\)$"
+        mp.InvalidAttributeError, match=r"^strides must have 1 entry, one per spatial axis, got 2: \(1, 1\)$"
     ):
         mp.make_maxpool_node([2], strides=[1, 1])
 

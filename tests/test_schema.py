@@ -132,6 +132,9 @@ NO_INTEGERS: list[tuple[str, Any, str]] = [
     ("text", ["2"], "('2',)"),
     ("none", [None], "(None,)"),
     ("list", [[2, 2]], "([2, 2],)"),
+    ("arrays, which print on several lines", np.ones((1, 2, 2), int), "(array([[1, 1],       [1, 1]]),)"),
+    ("many", ["2"] * 9, "('2', '2', '2', '2', '2', '2', '2', '2', ... 9 in all)"),
+    ("not too many", ["2"] * 8, "('2', '2', '2', '2', '2', '2', '2', '2')"),
 ]
 
 
@@ -306,7 +309,7 @@ def test_in_version(given_node: onnx.NodeProto, opset: int, element_type: int | 
 
 
 Ask = Callable[[mp.MaxPoolAttributes], object]
-RANK = "X must have rank 4 (N, C and one axis for each of the 2 entries of kernel_shape (3, 4)), got rank"
+RANK = "X must have rank 4 (N, C and one axis for each entry of kernel_shape (3, 4)), got rank"
 TOO_SMALL = "; use a smaller kernel or dilation, or larger pads"
 
 # (id, what is asked of kernel_shape [3, 4], text)
@@ -352,6 +355,13 @@ def test_output_dims(dims: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
     got = mp.MaxPoolAttributes(kernel_shape=[3, 4]).output_dims(dims)
     assert got == expected
     assert {type(dim) for dim in got} <= {int, str, type(None)}
+
+
+def test_an_unknown_size_may_be_large() -> None:
+    """What is not known may be as large as the window is with its dilations: that is no error."""
+    attributes = mp.MaxPoolAttributes(kernel_shape=[2, 3], dilations=[9, 8])
+    assert attributes.output_dims((1, 2, None, 20)) == (1, 2, None, 4)
+    assert attributes.output_dims((1, 2, 20, "W")) == (1, 2, 11, None)
 
 
 @given(cases(), st.data())
@@ -428,7 +438,7 @@ def test_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError, match=r"^cannot delete field 'pads'$"):
         del attributes.pads
     assert dataclasses.replace(attributes, strides=[2]).strides == (2,)
-    text = r"^strides must have 1 entries, one per spatial axis, got 2: \(2, 2\)$"
+    text = r"^strides must have 1 entry, one per spatial axis, got 2: \(2, 2\)$"
     with pytest.raises(mp.InvalidAttributeError, match=text):
         dataclasses.replace(attributes, strides=[2, 2])
 

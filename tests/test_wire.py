@@ -105,7 +105,8 @@ DAMAGED: list[tuple[str, str]] = [
 @pytest.mark.parametrize("text", [row[1] for row in DAMAGED], ids=[row[0] for row in DAMAGED])
 def test_damaged(text: str) -> None:
     """What cannot be read is refused whole, with what it was."""
-    expected = f"wire_attributes is damaged: {text!r}; convert the original model again"
+    told = repr(text) if len(text) <= 200 else f"{text[:200]!r}"[:-1] + f", ... {len(text)} in all'"
+    expected = f"wire_attributes is damaged: {told}; convert the original model again"
     with pytest.raises(mp.InvalidAttributeError, match=f"^{re.escape(expected)}$"):
         wire.decode(text)
 
@@ -245,12 +246,13 @@ def test_a_node_that_says_two_things(change: Callable[[onnx.NodeProto], Any], te
 
 
 def test_strip() -> None:
-    """A stripped copy has the attributes of MaxPool only, and all else that the node has; the node stays whole."""
+    """A stripped copy has the attributes of MaxPool only, and all else that the node has; the node carries the others."""
     node = ours()
     node.doc_string = "kept"
     whole = node.SerializeToString()
     plain = wire.strip(node)
     assert [attribute.name for attribute in plain.attribute] == ["kernel_shape", "pads", "strides"]
+    assert set(wire.carried(node)) == {wire.ATTRIBUTES, wire.NODE}
     assert node.SerializeToString() == whole
     del node.attribute[:]
     del plain.attribute[:]

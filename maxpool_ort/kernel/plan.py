@@ -189,7 +189,7 @@ def _spans(axis: Axis, size: int) -> list[tuple[slice, slice, Axis]]:
     for start in range(0, axis.output, size):
         stop = min(axis.output, start + size)
         origin = start * axis.stride - axis.pad_begin
-        low = min(axis.input, max(0, origin))
+        low = max(0, origin)
         high = max(low, min(axis.input, origin + (stop - start - 1) * axis.stride + axis.extent))
         part = replace(axis, input=high - low, pad_begin=low - origin, output=stop - start)
         spans.append((slice(low, high), slice(start, stop), part))
