@@ -1,0 +1,158 @@
+"""Where the time of a run goes, and how near to the floor it is: for the workloads of the benchmark, on one thread.
+
+Run in the environment that the package is installed in, on a quiet machine::
+
+    python scripts/profile_kernel.py                                  # all workloads, float32 and float64: some minutes
+    python scripts/profile_kernel.py --workload "resnet stem" --dtype float32
+
+The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is `max_pool` on
+arrays; "calls" are NumPy's calls in it, timed one by one where they stand; "in cache" is what these calls would take if
+every element took as long as one more takes in such a call on a few thousand neighbours, which stay in cache. Below that
+no order of these calls gets. "passes" are elements of all calls for each of X; the best ratio is ONNX Runtime's
+time / (PyOp + in cache).
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+import json
+from statistics import median
+import sys
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import maxpool_ort as mp
+from maxpool_ort import bench
+from maxpool_ort.kernel.flat import Program
+from maxpool_ort.table import best_table, track
+
+RUNS = 15
+IN_CACHE = 2048, 8192
+"""Elements of calls that stay in the first or the second cache."""
+HEADER = [
+    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "PyOp", "kernel", "calls", "in cache", "passes", "ratio",
+    "best ratio",
+]  # fmt: skip
+Key = tuple[str, tuple[str, ...], str]
+"""A function, the dtypes that it takes, and the one that it puts out."""
+
+
+class Calls:
+    """Seconds and elements of NumPy's calls, by what they are."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[Key, float] = defaultdict(float)
+        self.elements: defaultdict[Key, int] = defaultdict(int)
+        self.functions: dict[Key, Callable[..., Any]] = {}
+
+    def timed(self, function: Callable[..., Any], *arguments: Any, out: np.ndarray) -> None:
+        """Do a call, and note it."""
+        dtypes = tuple(str(np.asarray(each).dtype) for each in arguments)
+        key = (getattr(function, "__name__", "copy"), dtypes, str(out.dtype))
+        start = perf_counter()
+        function(*arguments, out=out)
+        self.seconds[key] += perf_counter() - start
+        self.elements[key] += out.size
+        self.functions[key] = function
+
+    def in_cache(self) -> float:
+        """Seconds that all these elements would take in cache."""
+        return sum(count * seconds_in_cache(self.functions[key], key) for key, count in self.elements.items())
+
+
+@lru_cache(maxsize=1000)
+def seconds_in_cache(function: Callable[..., Any], key: Key) -> float:
+    """Of one element more of a call on neighbours that stay in cache: what the call itself takes is left out."""
+    _, dtypes, kind = key
+
+    def best(count: int) -> float:
+        arguments, out = [np.ones(count, dtype) for dtype in dtypes], np.empty(count, kind)
+        times = []
+        for _ in range(300):
+            start = perf_counter()
+            for _ in range(10):
+                function(*arguments, out=out)
+            times.append((perf_counter() - start) / 10)
+        return min(times)
+
+    few, many = IN_CACHE
+    return max(0.0, best(many) - best(few)) / (many - few)
+
+
+def copy(array: np.ndarray, out: np.ndarray) -> None:
+    """What the kernel does to put in its input and to take out its outputs."""
+    np.copyto(out, array, casting="unsafe")
+
+
+@contextmanager
+def watching() -> Iterator[Calls]:
+    """Note NumPy's calls in all flat passes."""
+    calls = Calls()
+    real_run = Program.run
+
+    def run(self: Program, y: np.ndarray, x: np.ndarray | None = None) -> None:
+        if x is None:  # what was put in, again
+            calls.timed(copy, self.inputs.copy(), out=self.inputs)
+        for function, arguments, out in self._calls:
+            given = [x[a] if isinstance(a, slice) else a for a in arguments] if x is not None else arguments
+            calls.timed(function, *given, out=out)
+        calls.timed(copy, self._kept, out=y.view(self._kept_dtype))
+
+    Program.run = run
+    try:
+        yield calls
+    finally:
+        Program.run = real_run
+
+
+def profile(case: bench.Case) -> list[str]:
+    """The row of one workload."""
+    theirs, border = (bench.measure(replace(case, peer=peer)) for peer in ("onnxruntime", "border"))
+    x = bench._input(case)  # noqa: SLF001 (the benchmark's own)
+    given = {**bench._attributes(case), "return_indices": case.with_indices}  # noqa: SLF001
+    kernel, watched = [], []
+    for _ in range(RUNS):
+        start = perf_counter()
+        mp.max_pool(x, **given)
+        kernel.append(perf_counter() - start)
+        with watching() as calls:
+            mp.max_pool(x, **given)
+        watched.append(sum(calls.seconds.values()))
+    passes = sum(calls.elements.values()) / x.size
+    floor = calls.in_cache() * 1e3
+    row = [case.workload.name, case.dtype, case.outputs]
+    figures = [theirs.peer_ms, theirs.ours_ms, border.peer_ms, median(kernel) * 1e3, median(watched) * 1e3, floor]
+    ratios = [theirs.ratio or 0, (theirs.peer_ms or 0) / (floor + (border.peer_ms or 0))]
+    return [*row, *("-" if f is None else f"{f:.2f}" for f in (*figures, passes, *ratios))]
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", action="append", default=[], help="one workload; repeat for more (default: all)")
+    parser.add_argument("--dtype", action="append", default=[], help="one dtype; repeat for more")
+    parser.add_argument("--outputs", action="append", default=[], choices=("Y", "Y+Indices"), help="these only")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
+    options = parser.parse_args()
+    mp.set_num_threads(1)
+    chosen = bench.cases(
+        workloads=options.workload,
+        dtypes=options.dtype or ["float32", "float64"],
+        outputs=options.outputs,
+        threads=[1],
+        peers=["border"],
+    )
+    rows = [profile(case) for case in track(chosen, "profile")]
+    print(
+        json.dumps({"machine": bench.machine(), "rows": rows}, indent=1) if options.json else best_table(HEADER, rows)
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
