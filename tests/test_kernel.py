@@ -311,6 +311,21 @@ def test_a_huge_window_is_not_kept() -> None:
         executor.submit(pool_huge).result()
 
 
+def test_a_huge_layout_is_not_kept() -> None:
+    """An input that is small beside its pads works, and neither its buffers nor the program that has them stay."""
+
+    def pool_padded() -> None:
+        space = workspace.thread_workspace()
+        for _ in range(2):
+            y = mp.max_pool(np.ones((1, 1, 150_000)), [2], pads=[435_000, 0])
+            assert (y.shape, int((y == 1).sum())) == ((1, 1, 584_999), 150_000)
+            assert all(buffer.nbytes <= workspace.MOST_BYTES for buffer in space._buffers.values())  # noqa: SLF001
+            assert not space._programs  # noqa: SLF001
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(pool_padded).result()
+
+
 def test_calls_at_the_same_time() -> None:
     """Many threads that pool at the same time, each with helpers, do not get into one another's buffers."""
     rng = np.random.default_rng(0)
