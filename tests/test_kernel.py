@@ -263,6 +263,13 @@ def test_steady_state_takes_nothing() -> None:
     assert peak < 160 * 1024  # 132 KiB on Python 3.10
 
 
+def test_one_shape_of_two_dtypes() -> None:
+    """Pieces are cut for the size of the elements, though what is worked out for a shape serves all dtypes."""
+    shape = (64, 64, 56, 56)
+    pool = kernel.pooling(mp.MaxPoolAttributes(kernel_shape=[3, 3]).geometry(shape), shape, 0, with_indices=False)
+    assert pool._plan(1, 1).planes > pool._plan(8, 1).planes  # noqa: SLF001
+
+
 def test_workspace_is_bounded() -> None:
     """Many shapes leave no more than the largest of them needs, and a bounded number of programs."""
 
