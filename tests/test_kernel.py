@@ -263,6 +263,13 @@ def test_steady_state_takes_nothing() -> None:
     assert peak < 160 * 1024  # 132 KiB on Python 3.10
 
 
+def test_one_shape_of_two_dtypes() -> None:
+    """Pieces are cut for the size of the elements, though what is worked out for a shape serves all dtypes."""
+    shape = (64, 64, 56, 56)
+    pool = kernel.pooling(mp.MaxPoolAttributes(kernel_shape=[3, 3]).geometry(shape), shape, 0, with_indices=False)
+    assert pool._plan(1, 1).planes > pool._plan(8, 1).planes  # noqa: SLF001
+
+
 def test_workspace_is_bounded() -> None:
     """Many shapes leave no more than the largest of them needs, and a bounded number of programs."""
 
@@ -309,6 +316,21 @@ def test_a_huge_window_is_not_kept() -> None:
 
     with ThreadPoolExecutor(1) as executor:
         executor.submit(pool_huge).result()
+
+
+def test_a_huge_layout_is_not_kept() -> None:
+    """An input that is small beside its pads works, and neither its buffers nor the program that has them stay."""
+
+    def pool_padded() -> None:
+        space = workspace.thread_workspace()
+        for _ in range(2):
+            y = mp.max_pool(np.ones((1, 1, 150_000)), [2], pads=[435_000, 0])
+            assert (y.shape, int((y == 1).sum())) == ((1, 1, 584_999), 150_000)
+            assert all(buffer.nbytes <= workspace.MOST_BYTES for buffer in space._buffers.values())  # noqa: SLF001
+            assert not space._programs  # noqa: SLF001
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(pool_padded).result()
 
 
 def test_calls_at_the_same_time() -> None:
