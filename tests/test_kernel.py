@@ -18,6 +18,7 @@ from subprocesses import run_python
 
 import maxpool_ort as mp
 from maxpool_ort import kernel
+from maxpool_ort.geometry import Axis
 from maxpool_ort.kernel import flat, plan, taps, threads, workspace
 from maxpool_ort.kernel.positions import grid
 
@@ -261,6 +262,13 @@ def test_steady_state_takes_nothing() -> None:
     peak = tracemalloc.get_traced_memory()[1] - sum(array.nbytes for array in made)
     tracemalloc.stop()
     assert peak < 160 * 1024  # 132 KiB on Python 3.10
+
+
+def test_pads_are_laid_out_up_to_a_bound() -> None:
+    """With pads of more than three times the input, tap after tap takes less than their gaps would."""
+    assert plan.MOST_GAPS == 4
+    assert plan.is_dense((Axis.of(1000, 2, pad_begin=3000),))
+    assert not plan.is_dense((Axis.of(1000, 2, pad_begin=3001),))
 
 
 def test_one_shape_of_two_dtypes() -> None:
