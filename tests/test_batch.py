@@ -120,9 +120,7 @@ def test_a_worker_is_killed(images: Path, tmp_path: Path, cleanly: list[subproce
     process = start(MODEL, images, tmp_path / "results", "--workers", 2, "--group", 2)
     cleanly.append(process)
     assert wait_for(process, tmp_path / "results", 5) < COUNT
-    workers = workers_of(process)
-    assert len(workers) == 2
-    workers[0].kill()
+    workers_of(process)[0].kill()  # the other one may still be starting
     out, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, err
     assert out == f"{COUNT} images done, 0 were done before, 0 have problems\n"
