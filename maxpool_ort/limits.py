@@ -109,3 +109,8 @@ def check_memory(output_shape: Sequence[int], itemsize: int, *, with_indices: bo
             f"{_size(get_memory_limit())}; use smaller pads or larger strides, or raise the limit with "
             f"maxpool_ort.set_memory_limit or {VARIABLE}"
         )
+    if prod(max(1, size) for size in output_shape) * max(itemsize, 8 * with_indices) >= 2**63:
+        raise MemoryLimitError(
+            f"outputs of shape {tuple(output_shape)} are empty, and NumPy has none whose other sizes are that large; "
+            "use smaller pads or larger strides"
+        )

@@ -209,6 +209,18 @@ def test_huge_attributes_run() -> None:
     assert y.tolist() == [3.0, 4.0]
 
 
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_huge_stride_along_short_rows(auto_pad: str, size: int) -> None:
+    """One window of each row takes no more than its taps, however far the next would be."""
+    x = np.arange(4 * size, dtype=np.float32).reshape(2, 2, size)
+    given = {"kernel_shape": [3], "strides": [2**60], "auto_pad": auto_pad}
+    for mine, expected in zip(
+        mp.max_pool(x, **given, return_indices=True), oracle.max_pool_oracle(x, **given), strict=True
+    ):
+        np.testing.assert_array_equal(mine, expected)
+
+
 TOO_SMALL = "; use a smaller kernel or dilation, or larger pads"
 
 # (id, axis, text after the name of the axis)

@@ -50,6 +50,22 @@ def test_beyond_floats() -> None:
         mp.max_pool(np.zeros([1] * 20, np.float32), [1] * 18, pads=[2**60] * 36)
 
 
+@pytest.mark.parametrize("with_indices", [False, True])
+def test_empty_and_beyond_numpy(*, with_indices: bool) -> None:
+    """An empty output takes nothing, but NumPy counts its other sizes: what it cannot count is refused."""
+    pads = 2**60 - 2 if with_indices else 2**61 - 2  # of int64, and of float32
+    for size, is_refused in ((0, False), (1, True)):
+        x = np.zeros((0, 1, size + 1, 1), np.float32)
+        given = {"kernel_shape": [1, 1], "pads": [pads // 2, 0, pads // 2, 0], "return_indices": with_indices}
+        if is_refused:
+            with pytest.raises(
+                mp.MemoryLimitError, match=r"outputs of shape \(0, 1, \d+, 1\) are empty, and NumPy has"
+            ):
+                mp.max_pool(x, **given)
+        else:
+            mp.max_pool(x, **given)
+
+
 def test_a_kernel_of_2_to_31() -> None:
     """A window that is far larger than X is no absurd output."""
     y, indices = mp.max_pool(X + 1, [2**31], pads=[2**31 - 4, 0], return_indices=True)

@@ -217,7 +217,7 @@ def lay_out(axes: tuple[Axis, ...]) -> Layout:
     """Lay out a piece and plan the passes over it."""
     gaps = [_gap(axis) for axis in axes]
     sizes = [axis.input + gap for axis, gap in zip(axes, gaps, strict=True)]
-    if gaps[-1]:
+    if gaps[-1] and axes[-1].output > 1:
         sizes[-1] += -sizes[-1] % axes[-1].stride  # rows of whole strides: faster to take the outputs from
     inner = [prod(sizes[i + 1 :]) for i in range(len(axes))]
     margin = sum(axis.pad_begin * elements for axis, elements in zip(axes, inner, strict=True))
