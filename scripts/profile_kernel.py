@@ -149,7 +149,9 @@ def main() -> int:
     )
     rows = [profile(case) for case in track(chosen, "profile")]
     print(
-        json.dumps({"machine": bench.machine(), "rows": rows}, indent=1) if options.json else best_table(HEADER, rows)
+        json.dumps({"machine": bench.machine(), "header": HEADER, "rows": rows}, indent=1)
+        if options.json
+        else best_table(HEADER, rows)
     )
     return 0
 

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -16,6 +18,7 @@ from maxpool_ort.report import Findings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+PROFILE = json.loads((ROOT / "scripts" / "profile.json").read_text())
 TINY = bench.WORKLOADS[-1]
 
 
@@ -297,3 +300,23 @@ def test_the_readme_shows_the_kept_models() -> None:
     for m in models:
         ratios = f"{m.built_in_ms:.2f} | {m.all_ms / m.built_in_ms:.2f} | {m.recommended_ms / m.built_in_ms:.2f}"
         assert f"| {m.model.removeprefix('light_')} | {m.nodes} | {ratios} | {m.recommended} |" in README
+
+
+def test_profile() -> None:
+    """The profile counts what NumPy's calls put out: of 2x2 windows side by side, rows, half of them, columns, a quarter."""
+    script = ROOT / "scripts" / "profile_kernel.py"
+    part = ["--workload", "unet batch", "--dtype", "uint8", "--outputs", "Y", "--json"]
+    done = subprocess.run([sys.executable, script, *part], capture_output=True, text=True, check=True)  # noqa: S603
+    document = json.loads(done.stdout)
+    ((*row,),) = document["rows"]
+    found = dict(zip(document["header"], row, strict=True))
+    assert found["passes"] == f"{1 + 1 / 2 + 1 / 2 + 1 / 4:.2f}"
+    assert all(float(found[name]) > 0 for name in document["header"][3:])
+
+
+def test_the_readme_shows_the_kept_profile() -> None:
+    """README's profile is that of scripts/profile.json: float32 with Y, float64 with both, of all its workloads."""
+    rows = [row for row in PROFILE["rows"] if tuple(row[1:3]) in {("float32", "Y"), ("float64", "Y+Indices")}]
+    assert len(rows) >= 20
+    for workload, dtype, outputs, *figures, _, ratio, best in rows:
+        assert f"| {workload} | {dtype} {outputs} | {' | '.join(figures)} | {ratio} | {best} |" in README

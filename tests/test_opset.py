@@ -138,9 +138,7 @@ def test_x_of_unknown_type() -> None:
 
 DAMAGED = "MaxPool 'pool1': wire_attributes is damaged: 'kernel_shape=2;'; convert the original model again"
 TOO_SMALL = "MaxPool 'pool1': output size of spatial axis D1 must be >= 0, got -1: input 1 "
-OTHER_RANK = (
-    r"MaxPool 'pool1': X must have rank 3 \(N, C and one axis for each entry of kernel_shape \(9,\)\), got "
-)
+OTHER_RANK = r"MaxPool 'pool1': X must have rank 3 \(N, C and one axis for each entry of kernel_shape \(9,\)\), got "
 # (id, dimensions of X, what to do to the node, what onnx says)
 ERRORS: list[tuple[str, Dims, bytes | None, str]] = [
     ("damaged attributes", (1, 1, 4), b"kernel_shape=2;", DAMAGED),
