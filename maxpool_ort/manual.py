@@ -8,6 +8,7 @@ examples:
   maxpool-ort compare model.onnx
   maxpool-ort convert model.onnx model-python.onnx
   maxpool-ort restore model-python.onnx model.onnx
+  maxpool-ort conformance
   maxpool-ort bench --workload tiny
 
 exit codes: 0 all is fine, 1 the work failed, compare found a difference,
