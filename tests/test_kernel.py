@@ -264,6 +264,17 @@ def test_steady_state_takes_nothing() -> None:
     assert peak < 160 * 1024  # 132 KiB on Python 3.10
 
 
+def test_outputs_of_padding_only() -> None:
+    """Each output of which no tap lies in the input is found once, and pads far beyond the input are one slice each."""
+    sizes = range(4), range(1, 4), range(1, 4), (1, 2, 5), range(-3, 9), (0,), range(7)
+    for axis in map(Axis, *zip(*product(*sizes), strict=True)):
+        outputs = np.arange(axis.output)
+        found = [int(output) for part in plan._empty_outputs(axis) for output in outputs[part]]  # noqa: SLF001
+        assert sorted(found) == sorted(set(outputs.tolist()).difference(*map(axis.outputs, range(axis.kernel)))), axis
+    axis = Axis.of(4, 2, pad_begin=10**9, pad_end=10**9)
+    assert plan._empty_outputs(axis) == [slice(0, 10**9 - 1), slice(10**9 + 4, 2 * 10**9 + 3)]  # noqa: SLF001
+
+
 def test_pads_are_laid_out_up_to_a_bound() -> None:
     """With pads of more than three times the input, tap after tap takes less than their gaps would."""
     assert plan.MOST_GAPS == 4

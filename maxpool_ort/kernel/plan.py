@@ -147,21 +147,26 @@ def _piece(inputs: tuple[slice, ...], outputs: tuple[slice, ...], axes: tuple[Ax
 @lru_cache(maxsize=256)
 def _work(axes: tuple[Axis, ...]) -> Work:
     has_input = all(axis.input for axis in axes)
-    empty = [(number, _empty_outputs(axis)) for number, axis in enumerate(axes, start=1)]
+    empty = [(number, outputs) for number, axis in enumerate(axes, start=1) for outputs in _empty_outputs(axis)]
     return Work(
         axes=axes,
         layout=lay_out(axes) if has_input and is_dense(axes) else None,
-        empty=tuple((*[slice(None)] * number, outputs) for number, outputs in empty if outputs.size),
+        empty=tuple((*[slice(None)] * number, outputs) for number, outputs in empty),
     )
 
 
-def _empty_outputs(axis: Axis) -> NDArray[np.intp]:
-    """Outputs of which all taps are padding: the window must begin before the input, or behind it."""
+def _empty_outputs(axis: Axis) -> list[Any]:
+    """Outputs of which all taps are padding: the window ends before the input, reaches over it, or begins behind it."""
     before = clipped(axis)
+    outside = min(before, max(0, -((axis.extent - 1 - axis.pad_begin) // axis.stride)))
     behind = min(axis.output, max(before, -(-(axis.input + axis.pad_begin) // axis.stride)))
-    outputs = np.r_[0:before, behind : axis.output]
-    empty: NDArray[np.intp] = outputs[first_taps(axis, outputs)[1]]
-    return empty
+    over = np.arange(outside, before)
+    over = over[first_taps(axis, over)[1]]
+    return [
+        *([slice(0, outside)] if outside else []),
+        *([over] if over.size else []),
+        *([slice(behind, axis.output)] if behind < axis.output else []),
+    ]
 
 
 def _piece_shape(geometry: Geometry, most: int) -> list[int]:
