@@ -114,14 +114,15 @@ def test_both_ways(case: Case, waste: int) -> None:
         assert_same(mp.max_pool(case.x, **case.attributes), y, case)
 
 
-@pytest.mark.parametrize("size", [1, 7, 40, 400])
+@pytest.mark.parametrize(("size", "most_read"), [(1, 10**9), (7, 10**9), (40, 8), (400, 8)])
 @settings(max_examples=200)
 @given(case=cases())
-def test_pieces(case: Case, size: int) -> None:
+def test_pieces(case: Case, size: int, most_read: int) -> None:
     """The size of the pieces, down to one output each, and the number of threads change nothing."""
     y, indices = max_pool_oracle(case.x, **case.attributes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "PIECE_SIZE", size)
+        patch.setattr(plan, "MOST_READ", most_read)
         patch.setattr(plan, "THREAD_SIZE", 1)
         patch.setattr(kernel, "THREADED_BYTES", 64)
         patch.setattr(threads, "_chosen", 3)
@@ -130,6 +131,21 @@ def test_pieces(case: Case, size: int) -> None:
         assert_same(got_y, y, case)
         assert_same(got_indices, indices, case)
         assert_same(mp.max_pool(case.x, **case.attributes), y, case)
+
+
+@pytest.mark.parametrize(("size", "kernel_size"), [(1000, 700), (1000, 725), (1000, 990), (900, 450)])
+def test_windows_larger_than_a_piece(size: int, kernel_size: int) -> None:
+    """All pieces together read X a few times, not once for each output."""
+    attributes = mp.MaxPoolAttributes(kernel_shape=[kernel_size, kernel_size])
+    made = plan.make_plan(attributes.geometry((1, 1, size, size)), 1, 4, 1, with_indices=True)
+    assert sum(piece.work.size for piece in made.pieces) <= 8 * size**2
+    x = np.random.default_rng(0).standard_normal((1, 1, size, size)).astype(np.float32)
+    y = x
+    for axis in (2, 3):
+        y = np.lib.stride_tricks.sliding_window_view(y, kernel_size, axis).max(axis=-1)
+    got, indices = mp.max_pool(x, attributes.kernel_shape, return_indices=True)
+    assert_same(got, y)
+    assert_same(x.reshape(-1)[indices], y)
 
 
 @given(st.integers(1, 600))

@@ -36,6 +36,8 @@ more time waiting for one another, to hold the interpreter's lock, than they sav
 WINDOWS = 8
 """Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
 pieces both read is little then."""
+MOST_READ = 8
+"""How many times more inputs all pieces may have than X: windows that are larger than a piece make pieces larger."""
 WASTE = 8
 """How many times more operations on elements the flat passes may take than those of tap after tap, which cost more
 each."""
@@ -170,7 +172,7 @@ def _empty_outputs(axis: Axis) -> list[Any]:
 
 
 def _piece_shape(geometry: Geometry, most: int) -> list[int]:
-    """Outputs of a piece along each axis, so that there are no more inputs than ``most``, if that is possible."""
+    """Outputs of a piece along each axis: few enough for ``most`` inputs, or for as few as do not read X too often."""
     axes, shape = geometry.axes, list(geometry.output_spatial_shape)
     numbers = range(len(shape))
 
@@ -178,11 +180,18 @@ def _piece_shape(geometry: Geometry, most: int) -> list[int]:
         axis = axes[number]
         return min(axis.input, (shape[number] - 1) * axis.stride + axis.extent)
 
+    def read() -> int:
+        return prod(inputs(i) * -(-axes[i].output // shape[i]) for i in numbers)
+
     while prod(map(inputs, numbers)) > most and any(size > 1 for size in shape):
         windows = [inputs(i) / axes[i].extent if shape[i] > 1 else 0 for i in numbers]
         # the outermost axis while it can be, so that rows stay whole; then where neighbours share least
         cut = next((i for i in numbers if windows[i] > WINDOWS), windows.index(max(windows)))
-        shape[cut] = -(-shape[cut] // 2)
+        before = shape[cut]
+        shape[cut] = -(-before // 2)
+        if read() > MOST_READ * prod(geometry.input_spatial_shape):
+            shape[cut] = before
+            break
     return shape
 
 

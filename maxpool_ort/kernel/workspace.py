@@ -32,6 +32,8 @@ class Workspace:
         self.owner: object = None
         self.is_busy = False
         self._buffers: dict[str, NDArray[np.uint8]] = {}
+        self._large: dict[str, NDArray[np.uint8]] = {}
+        """Those that are not kept, while what they are for is made."""
         self._programs: dict[Hashable, Any] = {}
         self._is_kept = True
 
@@ -40,6 +42,7 @@ class Workspace:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._large.clear()
         self.is_busy = False
 
     def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -47,7 +50,10 @@ class Workspace:
         size = prod(shape) * dtype.itemsize
         if size > MOST_BYTES:
             self._is_kept = False
-            return np.empty(shape, dtype)
+            if name not in self._large or self._large[name].size < size:
+                self._large[name] = np.empty(size, np.uint8)
+            large: NDArray[Any] = np.ndarray(shape, dtype, self._large[name])
+            return large
         if name in self._buffers and self._buffers[name].size < size:
             self._programs.clear()  # they would keep the smaller one, and so would the owner
             self.owner = None
@@ -62,6 +68,7 @@ class Workspace:
         made = self._programs.get(arguments)
         if made is None:
             self._is_kept = True
+            self._large.clear()
             made = make(self, *arguments)
             if self._is_kept:
                 if len(self._programs) == MOST_PROGRAMS:
