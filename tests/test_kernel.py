@@ -291,6 +291,20 @@ def test_outputs_of_padding_only() -> None:
     assert plan._empty_outputs(axis) == [slice(0, 10**9 - 1), slice(10**9 + 4, 2 * 10**9 + 3)]  # noqa: SLF001
 
 
+def test_what_is_worked_out_for_a_shape_is_small() -> None:
+    """However many outputs are padding only, because windows reach over X, what stays of them after a call is little."""
+    x = np.ones((1, 1, 4), np.float32)
+    mp.max_pool(x, [2], dilations=[300_000], pads=[300_000, 300_000])
+    tracemalloc.start()
+    for more in range(1, 11):
+        y, indices = mp.max_pool(x, [2], dilations=[300_000], pads=[300_000, 300_000 + more], return_indices=True)
+        assert (int((indices >= 0).sum()), int(y[np.isfinite(y)].sum())) == (8, 8)
+    del y, indices
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 2**20
+
+
 def test_pads_are_laid_out_up_to_a_bound() -> None:
     """With pads of more than three times the input, tap after tap takes less than their gaps would."""
     assert plan.MOST_GAPS == 4

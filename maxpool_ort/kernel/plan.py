@@ -91,8 +91,16 @@ class Work:
     """The axes that the inputs are by themselves."""
     layout: Layout | None
     """None if tap after tap is better, or there is no input."""
-    empty: tuple[tuple[Any, ...], ...]
-    """Outputs of which all taps are padding."""
+    has_empty: bool
+    """Whether there are outputs of which all taps are padding."""
+
+    @property
+    def empty(self) -> list[tuple[Any, ...]]:
+        """Those outputs, in a block (plane, D1, ..., Dr); they are not kept, since they may be many."""
+        if not self.has_empty:
+            return []
+        of_axes = [(number, _empty_outputs(axis)) for number, axis in enumerate(self.axes, start=1)]
+        return [(*[slice(None)] * number, outputs) for number, found in of_axes for outputs in found]
 
     @property
     def size(self) -> int:
@@ -149,11 +157,10 @@ def _piece(inputs: tuple[slice, ...], outputs: tuple[slice, ...], axes: tuple[Ax
 @lru_cache(maxsize=256)
 def _work(axes: tuple[Axis, ...]) -> Work:
     has_input = all(axis.input for axis in axes)
-    empty = [(number, outputs) for number, axis in enumerate(axes, start=1) for outputs in _empty_outputs(axis)]
     return Work(
         axes=axes,
         layout=lay_out(axes) if has_input and is_dense(axes) else None,
-        empty=tuple((*[slice(None)] * number, outputs) for number, outputs in empty),
+        has_empty=any(map(_empty_outputs, axes)),
     )
 
 
