@@ -2,7 +2,7 @@
 
 Run from the repository root, in the environment of the tests::
 
-    python scripts/mutants.py                 # all, about half an hour
+    python scripts/mutants.py                 # all, about an hour
     python scripts/mutants.py kernel/plan     # those of one module
 
 Each mutant is a copy of the package with one expression changed, on which the tests of its module run until the first
@@ -98,6 +98,9 @@ MUTANTS = [
     ("kernel/plan", "origin + (stop - start - 1) * axis.stride + axis.extent", "origin + (stop - start - 1) * axis.stride + axis.kernel"),
     ("kernel/plan", "return min(axis.output, max(0, -(-axis.pad_begin // axis.stride)))", "return min(axis.output, max(0, axis.pad_begin // axis.stride))"),
     ("kernel/plan", "-(-(axis.input + axis.pad_begin) // axis.stride)", "axis.output"),
+    ("kernel/plan", "-((axis.extent - 1 - axis.pad_begin) // axis.stride)", "-((axis.extent - 2 - axis.pad_begin) // axis.stride)"),
+    ("kernel/plan", "if gaps[-1] and axes[-1].output > 1:", "if gaps[-1]:"),
+    ("kernel/plan", "has_empty=any(map(_empty_outputs, axes))", "has_empty=all(map(_empty_outputs, axes))"),
     ("kernel/plan", "tap = np.maximum(0, -(origin // axis.dilation))", "tap = np.maximum(0, -origin // axis.dilation)"),
     ("kernel/plan", "is_empty = (tap >= axis.kernel) | (position >= axis.input)", "is_empty = tap >= axis.kernel"),
     ("kernel/plan", "is_empty = (tap >= axis.kernel) | (position >= axis.input)", "is_empty = position >= axis.input"),
@@ -204,6 +207,7 @@ MUTANTS = [
     ("limits", "if needed > get_memory_limit():", "if needed >= get_memory_limit():"),
     ("limits", "(itemsize + 8 * with_indices)", "itemsize"),
     ("limits", "if count > 2**80:", "if False:"),
+    ("limits", "* max(itemsize, 8 * with_indices) >= 2**63:", "* itemsize >= 2**63:"),
     ("limits", "if number < 0:", "if number < 1:"),
     ("limits", "return min(limits)", "return max(limits)"),
     ("interrupts", "if _get_handler(number) is deferring:", "if True:"),
