@@ -243,7 +243,7 @@ def test_schemas(op_type: str, outputs: list[str]) -> None:
     }
 
 
-@pytest.mark.skipif(ONNX >= (1, 19), reason="there they are known")
+@pytest.mark.skipif(ONNX >= (1, 19), reason="of onnx before 1.19, to which our operators are unknown")
 def test_what_onnx_1_18_does() -> None:
     """It knows none of our operators, and lets them pass."""
     assert not defs.has("MaxPool", "maxpool_ort")
