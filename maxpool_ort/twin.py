@@ -113,7 +113,7 @@ def defuse_nodes(nodes: Sequence[NodeProto]) -> None:
     """The same for the nodes of a function."""
     for node in nodes:
         if (node.op_type, node.domain) in _FATAL or _is_fatal(node):
-            node.domain = TWIN  # where there is no such operator
+            node.domain, node.op_type = TWIN, "Unknown"  # there is no such operator
         for _, body in subgraphs(node):
             defuse(body)
 
@@ -128,7 +128,9 @@ _FATAL = {
 
 
 def _is_fatal(node: NodeProto) -> bool:
-    """Outputs that it counts wrongly, axes that it cuts off."""
+    """Outputs that it counts wrongly, axes that it cuts off; up to 1.18, strides of 0."""
+    if any(attribute.name == "strides" and 0 in attribute.ints for attribute in node.attribute):
+        return True
     integers: dict[str, int] = {a.name: a.i for a in node.attribute if a.type == AttributeProto.INT}
     if node.op_type == "Split":
         return integers.get("num_outputs", len(node.output)) != len(node.output)

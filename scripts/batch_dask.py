@@ -125,6 +125,12 @@ def find_images(options: argparse.Namespace) -> tuple[Group, Group, list[str]]:
     return to_do, done, others
 
 
+def remove_halves(results: Path) -> None:
+    """Remove what workers that were killed as they wrote have left."""
+    for half in results.glob(".*.npz.*"):
+        half.unlink()
+
+
 def run(options: argparse.Namespace) -> list[Problem]:
     """Run what is to do, and return what is wrong with some images."""
     one_thread = onnxruntime.SessionOptions()
@@ -135,8 +141,7 @@ def run(options: argparse.Namespace) -> list[Problem]:
     if options.workers and LocalCluster is None:
         raise mp.MissingDependencyError("Dask is not installed: pip install 'maxpool_ort[scale]', or use --workers 0")
     options.results.mkdir(parents=True, exist_ok=True)
-    for left in options.results.glob(".*.npz.*"):  # by a worker that was killed as it wrote
-        left.unlink()
+    remove_halves(options.results)
     to_do, done, others = find_images(options)
     for _, results in to_do:
         results.unlink(missing_ok=True)
@@ -148,6 +153,7 @@ def run(options: argparse.Namespace) -> list[Problem]:
     )
     with closing(finished):
         problems = [problem for _ in track(range(len(groups)), "images") for problem in next(finished)]
+    remove_halves(options.results)
     print(f"{len(to_do) - len(problems)} images done, {len(done)} were done before, {len(problems)} have problems")
     if others:
         print(f"left, since neither .npy nor .png: {', '.join(others)}")

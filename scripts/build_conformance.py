@@ -522,7 +522,7 @@ def main() -> int:
         return 1 if changed or stray else 0
     for name in stray:
         (options.out / name).unlink()
-    for folder in options.out.glob("*/"):
+    for folder in filter(Path.is_dir, list(options.out.iterdir())):
         if folder.name not in {name.partition("/")[0] for name in built}:
             shutil.rmtree(folder)
     for name in changed:
