@@ -274,8 +274,15 @@ class _Node:
         from_lowest = self.is_vectorized and not self.starts_from_x
         if from_lowest and self.element_type != "float16":  # a float32 in between: its lowest is float16's -inf
             yield "may lose NaN and -inf"
-        elif from_lowest or any(self.has_windows_of_two(i, axis) for i, axis in enumerate(self.axes)):
+        elif not self.sees_nothing and (
+            from_lowest or any(self.has_windows_of_two(i, axis) for i, axis in enumerate(self.axes))
+        ):
             yield "may lose NaN"
+
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether all windows are known to be of padding only."""
+        return any(self.is_known(i) and not any(map(len, _windows(axis))) for i, axis in enumerate(self.axes))
 
     def has_windows_of_two(self, number: int, axis: Axis) -> bool:
         """Whether a window may hold two elements along an axis: the second one can be a NaN that is lost."""
