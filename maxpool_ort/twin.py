@@ -101,7 +101,7 @@ def twin_operators() -> list[FunctionProto]:
 
 
 def defuse(graph: GraphProto) -> None:
-    """Take out of a copy what ends the process in onnx's inference (1.23): it is as if nothing were known of it."""
+    """Take out of a copy what ends the process in onnx's inference (1.18 to 1.23): as if nothing were known of it."""
     for value in (*graph.input, *graph.output, *graph.value_info):
         for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
             if dim.dim_value < 0:
@@ -113,7 +113,7 @@ def defuse_nodes(nodes: Sequence[NodeProto]) -> None:
     """The same for the nodes of a function."""
     for node in nodes:
         if (node.op_type, node.domain) in _FATAL or _is_fatal(node):
-            node.domain, node.op_type = TWIN, "Unknown"  # there is no such operator
+            node.domain, node.op_type = TWIN, "Unknown"
         for _, body in subgraphs(node):
             defuse(body)
 
@@ -128,7 +128,7 @@ _FATAL = {
 
 
 def _is_fatal(node: NodeProto) -> bool:
-    """Outputs that it counts wrongly, axes that it cuts off; up to 1.18, strides of 0."""
+    """Strides that it divides by, outputs that it counts wrongly, axes that it cuts off."""
     if any(attribute.name == "strides" and 0 in attribute.ints for attribute in node.attribute):
         return True
     integers: dict[str, int] = {a.name: a.i for a in node.attribute if a.type == AttributeProto.INT}

@@ -345,6 +345,8 @@ HOSTILE: list[tuple[str, Any, tuple[str, ...], str]] = [
     *((f"opset {version}", lambda version=version: changed(model(pool()), set_opset(version)), ALL, "InvalidModelError: MaxPool with output 'Y': the model must import a version of ONNX's operators, got")
       for version in (-(2**31), -1, 2**31, 2**63 - 1)),
     # where onnx's inference ends the process
+    ("a stride of 0", lambda: model(pool(strides=[0])), FILES, "InvalidAttributeError: MaxPool with output 'Y': strides must have entries from 1 to 2**60, got (0,)"),
+    ("a stride of 0 before the node", lambda: text("{ A = AveragePool <kernel_shape = [2], strides = [0]> (X) Y = MaxPool <kernel_shape = [1]> (A) }"), FILES, ""),
     ("Slice of a size of -1, which ONNX Runtime takes for unknown", lambda: text(STARTS + "{ Z = Relu (X) W = " + SLICE + " Y = MaxPool <kernel_shape = [2]> (W) }", "float[1, 1, -1] X"), FILES, "ok"),
     ("Slice of a size of -1, no MaxPool", lambda: text(STARTS + "{ Z = Relu (X) Y = " + SLICE + " }", "float[1, 1, -1] X"), FILES, "ok"),
     ("Slice behind a window that is too large", lambda: text(STARTS + "{ Z = MaxPool <kernel_shape = [12]> (X) Y = " + SLICE + " }"), FILES, "InvalidShapeError: MaxPool with output 'Z': output size of spatial axis D1 must be >= 0, got"),
