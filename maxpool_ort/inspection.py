@@ -297,7 +297,10 @@ class _Node:
         if not self.is_known(1):
             may_reach = row.kernel > 1 and (self.attributes.auto_pad in _SAME or self.attributes.ceil_mode)
             return not (row.pad_begin or row.pad_end or may_reach)
-        is_global = all(axis.kernel == axis.input and axis.stride == 1 for axis in self.axes)
+        is_global = all(
+            axis.kernel == axis.input and axis.stride == 1 and not (axis.pad_begin or axis.pad_end)
+            for axis in self.axes
+        )
         end = (row.output - 1) * row.stride - row.pad_begin + row.extent
         return not (is_global or row.pad_begin or end > row.input or row.input > _ROW_BUFFER)
 

@@ -63,6 +63,7 @@ def test_reasons_are_exact(case: Case, *, with_indices: bool) -> None:
         {"kernel_shape": (2, 2), "auto_pad": "SAME_LOWER", "dilations": (2, 1), "strides": (2, 1)},
     )
 )
+@example(case=Case(np.zeros((1, 1, 2, 1), np.float32), {"kernel_shape": (2, 1), "pads": (0, 0, 1, 0)}))
 @given(case=cases())
 def test_losses_are_exact(case: Case, *, with_indices: bool) -> None:
     """NaN and -inf are said to be lost where the built-in loses them, and nowhere else."""
