@@ -397,7 +397,10 @@ SHARED_POOL = """
 """
 
 
-@pytest.mark.skipif(not hasattr(onnxruntime, "set_global_thread_pool_sizes"), reason="this onnxruntime has none")
+@pytest.mark.skipif(
+    not hasattr(onnxruntime, "set_global_thread_pool_sizes"),
+    reason="onnxruntime has a pool for all sessions in newer versions only",
+)
 def test_a_pool_that_sessions_share() -> None:
     """Sessions without threads of their own run on those of the process, asynchronously too."""
     assert printed(SHARED_POOL).splitlines() == [

@@ -6,12 +6,15 @@ import inspect
 import os
 from pathlib import Path
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 import maxpool_ort as mp
+from maxpool_ort import commands
+from maxpool_ort.options import make_parser
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -140,6 +143,22 @@ def test_commands_in_the_readme_run(line: str, tmp_path: Path) -> None:
     for prepare in ("convert models/digits.onnx digits-python.onnx",):
         subprocess.run([sys.executable, "-m", "maxpool_ort", *prepare.split()], cwd=tmp_path, check=True)  # noqa: S603
     subprocess.run(line, shell=True, cwd=tmp_path, env=environment, check=True, capture_output=True)  # noqa: S602
+
+
+EXAMPLES = re.findall(r"^  (maxpool-ort .+)$", (PACKAGE / "manual.py").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_examples_of_the_help_are_commands(line: str) -> None:
+    """Each line that --help shows is one that the command line takes, up to where its output goes."""
+    assert len(EXAMPLES) > 20
+    make_parser().parse_args(shlex.split(line.partition(" > ")[0])[1:])
+
+
+def test_every_command_is_in_the_readme() -> None:
+    """README's list of commands has each one that --help has."""
+    told = {line.split()[1] for block in readme_blocks("console") for line in block.splitlines() if line[:3] == "max"}
+    assert told == set(commands.__all__) - {"Outcome"}
 
 
 def test_no_path_of_a_machine() -> None:
