@@ -140,6 +140,7 @@ SIGNALS = """
     (expected,) = session.run(None, {"t0": x})
     def send(number):
         os.kill(os.getpid(), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
 """
 
 
