@@ -19,7 +19,7 @@ from subprocesses import run_python
 import maxpool_ort as mp
 from maxpool_ort import kernel
 from maxpool_ort.geometry import Axis
-from maxpool_ort.kernel import flat, plan, taps, threads, workspace
+from maxpool_ort.kernel import passes, plan, program, taps, threads, workspace
 from maxpool_ort.kernel.positions import grid
 
 
@@ -48,8 +48,8 @@ def pool_by_taps(x: np.ndarray, attributes: mp.MaxPoolAttributes) -> tuple[np.nd
     return y.reshape(shape), indices.reshape(shape)
 
 
-def uses_flat(x: np.ndarray, attributes: mp.MaxPoolAttributes) -> bool:
-    """Whether all pieces go through the flat passes."""
+def uses_passes(x: np.ndarray, attributes: mp.MaxPoolAttributes) -> bool:
+    """Whether no piece goes tap by tap."""
     made = plan.make_plan(attributes.geometry(x.shape), 1, x.itemsize, 1, with_indices=False)
     return all(piece.work.layout is not None for piece in made.pieces)
 
@@ -66,6 +66,8 @@ LARGE = [
     ("three axes", (1, 3, 60, 71, 83), {"kernel_shape": [2, 3, 4], "strides": [2, 1, 3], "auto_pad": "SAME_LOWER"}),
     ("strides of 4 and 8", (1, 9, 255, 256), {"kernel_shape": [5, 9], "strides": [4, 8], "pads": [2, 4, 2, 4]}),
     ("rows of more than 256 taps", (1, 3, 40, 2000), {"kernel_shape": [2, 300], "strides": [1, 7]}),
+    ("wide pads", (1, 3, 60, 70), {"kernel_shape": [25, 40], "pads": [12, 20, 12, 19]}),
+    ("dilated, wide pads", (2, 2, 60, 61), {"kernel_shape": [11, 4], "dilations": [2, 9], "pads": [12, 18, 8, 9], "strides": [3, 1]}),
     ("few outputs", (1, 2, 900, 900), {"kernel_shape": [2, 2], "strides": [300, 300]}),
 ]  # fmt: skip
 
@@ -90,23 +92,23 @@ def test_large(shape: tuple[int, ...], attributes: dict, dtype: str) -> None:
 
 
 def test_large_covers_both_ways() -> None:
-    """The table above has flat pieces, pieces tap by tap, planes that are cut and planes that go together."""
+    """The table above has pieces with passes, pieces tap by tap, planes that are cut and planes that go together."""
     kinds = set()
     for _, shape, attributes in LARGE:
         x, read = np.zeros(shape, np.float32), mp.MaxPoolAttributes(**attributes)
         made = plan.make_plan(read.geometry(shape), shape[0] * shape[1], 4, 1, with_indices=True)
-        kinds.add((uses_flat(x, read), len(made.pieces) > 1, made.planes > 1))
+        kinds.add((uses_passes(x, read), len(made.pieces) > 1, made.planes > 1))
     assert kinds == {(True, True, False), (True, False, True), (True, False, False), (False, False, False)}
 
 
-@pytest.mark.parametrize("waste", [0, 10**9], ids=["tap by tap", "flat"])
+@pytest.mark.parametrize("waste", [0, 10**9], ids=["tap by tap", "passes"])
 @settings(max_examples=400)
 @given(case=cases())
 def test_both_ways(case: Case, waste: int) -> None:
     """Either way gives what the oracle gives, wherever the predicate sends a case otherwise."""
     y, indices = max_pool_oracle(case.x, **case.attributes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "WASTE", waste)
+        patch.setattr(passes, "WASTE", waste)
         forget_plans()
         got_y, got_indices = mp.max_pool(case.x, **case.attributes, return_indices=True)
         assert_same(got_y, y, case)
@@ -148,17 +150,65 @@ def test_windows_larger_than_a_piece(size: int, kernel_size: int) -> None:
     assert_same(x.reshape(-1)[indices], y)
 
 
-@given(st.integers(1, 600))
-@example(256)
-@example(257)
-def test_shifts(kernel_size: int) -> None:
+@given(st.integers(1, 600), st.integers(1, 600))
+@example(256, 1)
+@example(257, 1)
+def test_shifts(kernel_size: int, width: int) -> None:
     """Windows grow to the kernel, to at most twice what they were at each step."""
-    width = 1
-    for shift in plan._shifts(kernel_size):  # noqa: SLF001
+    shifts = passes._shifts(kernel_size, width)  # noqa: SLF001
+    assert len(shifts) == max(0, int(np.ceil(np.log2(kernel_size / width))))
+    for shift in shifts:
         assert 1 <= shift <= width
         width += shift
-    assert width == kernel_size
-    assert len(plan._shifts(kernel_size)) == int(np.ceil(np.log2(kernel_size)))  # noqa: SLF001
+    assert width >= kernel_size
+    assert width == kernel_size or not shifts
+
+
+Window = set[int] | None
+
+
+def grown(along: passes.Pass) -> list[Window]:
+    """The windows at all positions of an axis after its steps, as sets of positions; None: nobody knows."""
+
+    def joined(windows: list[Window], first: int, second: int) -> Window:
+        both = [windows[each] if 0 <= each < along.size else None for each in (first, second)]
+        return None if None in both else both[0] | both[1]
+
+    windows: list[Window] = [{position} for position in range(along.size)]
+    for step in along.steps:
+        after = [joined(windows, position, position + step) for position in range(along.size)]
+        for mend in along.mends(step):
+            assert mend.is_joined or mend.windows == mend.earlier
+            earlier = [*mend.earlier] * (len(mend.windows) if len(mend.earlier) == 1 else 1)
+            for position, other in zip(mend.windows, earlier, strict=True):
+                after[position] = joined(windows, position, other)
+        windows = after
+    return windows
+
+
+def test_windows_grow_to_what_outputs_see() -> None:
+    """The window of each output that sees some input holds, after all steps, what the output sees: no more, no less."""
+    few = {"size": range(1, 9), "kernel": (1, 2, 3, 5), "stride": (1, 2, 3), "dilation": (1, 2, 5)}
+    many = {"size": (30, 31), "kernel": (12, 23), "stride": (1, 4), "dilation": (1, 2)}
+    checked = 0
+    for table, pads in ((few, range(8)), (many, (0, 5, 11, 22, 30))):
+        for size, kernel_size, stride, dilation in product(*table.values()):
+            for pad_begin, pad_end in product(pads, repeat=2):
+                axis = Axis.of(
+                    size, kernel_size, stride=stride, dilation=dilation, pad_begin=pad_begin, pad_end=pad_end
+                )
+                seen = passes.seen_outputs(axis)
+                if seen.start == seen.stop or axis.output < 1:
+                    continue
+                for is_along_rows in (False, True):
+                    along = passes._pass(1, axis, is_along_rows=is_along_rows)  # noqa: SLF001
+                    windows = grown(along)
+                    for output, anchor in zip(range(seen.start, seen.stop), along.anchors, strict=True):
+                        expected = set(axis.window(output))
+                        if expected:  # others are filled in later
+                            assert {each for each in windows[anchor] if each < size} == expected, (axis, output)
+                            checked += 1
+    assert checked > 50_000
 
 
 @pytest.mark.parametrize("kernel_size", [255, 256, 257, 258])
@@ -186,8 +236,8 @@ def test_positions_of_more_bits(size: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "uint8"])
-def test_maxima_as_low_as_gaps(dtype: str) -> None:
-    """Where all elements are the lowest there are, the index is that of the first tap, never of a gap."""
+def test_maxima_as_low_as_padding(dtype: str) -> None:
+    """Where all elements are the lowest there are, the index is that of the first tap in the input."""
     low = -np.inf if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min
     x = np.full((2, 3, 5, 6), low, dtype)
     x[1, 1, 2, 3] = 5
@@ -305,11 +355,12 @@ def test_what_is_worked_out_for_a_shape_is_small() -> None:
     assert kept < 2**20
 
 
-def test_pads_are_laid_out_up_to_a_bound() -> None:
-    """With pads of more than three times the input, tap after tap takes less than their gaps would."""
-    assert plan.MOST_GAPS == 4
-    assert plan.is_dense((Axis.of(1000, 2, pad_begin=3000),))
-    assert not plan.is_dense((Axis.of(1000, 2, pad_begin=3001),))
+def test_anchors_behind_the_input_up_to_a_bound() -> None:
+    """Where outputs whose anchors lie behind the input are many, tap after tap takes less."""
+    assert passes.MOST_POSITIONS == 4
+    assert passes.is_dense((Axis.of(4, 2, dilation=12, pad_begin=12, pad_end=12),))
+    assert not passes.is_dense((Axis.of(4, 2, dilation=13, pad_begin=13, pad_end=13),))
+    assert passes.is_dense((Axis.of(1000, 2, pad_begin=10**9),))  # of padding only, which nothing is done for
 
 
 def test_one_shape_of_two_dtypes() -> None:
@@ -368,13 +419,13 @@ def test_a_huge_window_is_not_kept() -> None:
 
 
 def test_a_huge_layout_is_not_kept() -> None:
-    """An input that is small beside its pads works, and neither its buffers nor the program that has them stay."""
+    """An input that is small beside its dilation works, and neither its buffers nor the program that has them stay."""
 
     def pool_padded() -> None:
         space = workspace.thread_workspace()
         for _ in range(2):
-            y = mp.max_pool(np.ones((1, 1, 150_000)), [2], pads=[435_000, 0])
-            assert (y.shape, int((y == 1).sum())) == ((1, 1, 584_999), 150_000)
+            y = mp.max_pool(np.ones((1, 1, 150_000)), [2], dilations=[400_000], pads=[400_000, 400_000])
+            assert (y.shape, int((y == 1).sum())) == ((1, 1, 550_000), 300_000)
             assert all(buffer.nbytes <= workspace.MOST_BYTES for buffer in space._buffers.values())  # noqa: SLF001
             assert not space._programs  # noqa: SLF001
 
@@ -405,7 +456,7 @@ def test_a_call_within_a_call() -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)
     run = lambda array: mp.max_pool(array, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1], return_indices=True)  # noqa: E731
     expected = run(x)
-    copy, calls = flat._copy, []  # noqa: SLF001
+    copy, calls = program._copy, []  # noqa: SLF001
 
     def interrupted(array: np.ndarray, out: np.ndarray) -> None:
         if not calls:
@@ -415,7 +466,7 @@ def test_a_call_within_a_call() -> None:
 
     workspace.thread_workspace()._programs.clear()  # noqa: SLF001
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flat, "_copy", interrupted)
+        patch.setattr(program, "_copy", interrupted)
         got = run(x)
     workspace.thread_workspace()._programs.clear()  # noqa: SLF001
     assert calls

@@ -1,6 +1,6 @@
 """The maximum over windows, and where it lies, for any number of spatial axes, in vectorized NumPy.
 
-``plan`` cuts X into pieces that stay in cache and lays them out, ``block`` leads each to its outputs by ``flat`` or,
+``plan`` cuts X into pieces that stay in cache, ``block`` leads each to its outputs: by a ``program`` of ``passes`` or,
 where that does not pay, by ``taps``. Nothing is checked here: the geometry that comes in is right, and fits X.
 """
 

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.kernel import taps
-from maxpool_ort.kernel.flat import Program, greater_or_first_nan
-from maxpool_ort.kernel.plan import Layout, Work, clipped, first_taps
+from maxpool_ort.kernel.passes import Layout
+from maxpool_ort.kernel.plan import Work
 from maxpool_ort.kernel.positions import grid
-from maxpool_ort.kernel.sortable import from_sortable, lowest, to_sortable
+from maxpool_ort.kernel.program import Program, greater_or_first_nan
+from maxpool_ort.kernel.sortable import from_sortable, to_sortable
 from maxpool_ort.kernel.workspace import Workspace
 
 __all__ = ["put_maxima", "put_maxima_and_indices"]
@@ -36,11 +37,11 @@ def put_maxima_and_indices(
     """Likewise, and fill indices: ``origins`` is that of the first of x in each plane, ``strides`` are a plane's."""
     best = _to_compare(space, y)
     if work.layout is not None:
+        outputs = work.layout.outputs
         program = _run(space, x, work.layout, best, strides, np.greater)
-        if best.dtype.kind == "f" and np.isnan(best.max()):
+        if best.dtype.kind == "f" and np.isnan(best[outputs].max()):
             program = _run(space, x, work.layout, best, strides, greater_or_first_nan)
-        np.add(program.positions, origins - program.origin, out=indices)
-        _mend_ties_with_gaps(work, best, indices, strides, origins)
+        np.add(program.positions, origins - program.origin, out=indices[outputs])
     elif x.size:
         positions = origins + grid([np.arange(size) for size in x.shape[1:]], strides)
         keys = to_sortable(x) if x.dtype == np.float16 else x
@@ -59,10 +60,12 @@ def _from_compared(best: Array, y: Array) -> None:
 
 
 def _run(space: Workspace, x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
+    y = y[layout.outputs]
     is_copied = layout.has_gaps or x.dtype == np.float16 or not (x.flags.c_contiguous and x.flags.aligned)
-    program: Program = space.program(Program, layout, len(x), y.dtype, strides, is_copied, greater)
+    is_one_run = y.flags.c_contiguous
+    program: Program = space.program(Program, layout, len(x), y.dtype, strides, is_copied, is_one_run, greater)
     if not is_copied:
-        program.run(y, x.reshape(-1))
+        program.run(y, x)
         return program
     program.clear()
     if x.dtype == np.float16:
@@ -71,18 +74,3 @@ def _run(space: Workspace, x: Array, layout: Layout, y: Array, strides: Strides 
         program.inputs[...] = x
     program.run(y)
     return program
-
-
-def _mend_ties_with_gaps(work: Work, y: Array, indices: Array, strides: Strides, origins: Array) -> None:
-    """Where a maximum is as low as the gaps, it may be a gap that was found first: it is the first tap, then.
-
-    Only windows that begin in a gap can have found one; what comes behind the first tap has to be greater.
-    """
-    for number, axis in enumerate(work.axes, start=1):
-        if axis.pad_begin:
-            outputs = (*[slice(None)] * number, slice(0, clipped(axis)))
-            is_lowest = y[outputs] == lowest(y.dtype)
-            if is_lowest.any():
-                which = map(np.arange, is_lowest.shape[1:])
-                first = [first_taps(axis, outputs)[0] for axis, outputs in zip(work.axes, which, strict=True)]
-                np.copyto(indices[outputs], origins + grid(first, strides), where=is_lowest)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.geometry import Axis
-from maxpool_ort.kernel.plan import first_taps
+from maxpool_ort.kernel.passes import first_taps
 
 __all__ = ["maxima", "maxima_and_positions"]
 
