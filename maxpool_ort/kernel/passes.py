@@ -107,11 +107,12 @@ def lay_out(axes: Sequence[Axis], *, with_indices: bool) -> Layout:
         ordered.reverse()  # of equals, the first in row-major order stays
     else:
         ordered.sort(key=lambda along: along.anchors.step == 1)  # first those that leave less to do
+    rows, stride = passes[-1], axes[-1].stride
     return Layout(
         inputs=tuple(axis.input for axis in axes),
         sizes=tuple(along.size for along in passes),
         passes=tuple(ordered),
-        pitch=-(-passes[-1].size // axes[-1].stride) * axes[-1].stride,
+        pitch=-(-rows.size // stride) * stride if len(rows.anchors) > 1 else rows.size,
         outputs=(slice(None), *map(seen_outputs, axes)),
     )
 
