@@ -1,7 +1,8 @@
 """The benchmark: whole runs of a session against those of others, in one process and by turns.
 
 A time counts only after both sides gave the same. Each side runs twice at its turn and the second run is timed, so that
-neither meets the caches and the waiting threads that the other has left.
+neither meets the caches that the other has left. With more than one thread, turns begin when the threads of the turn
+before have come to rest: those of ONNX Runtime look for work for some 50 milliseconds, and take a processor meanwhile.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import platform
 import signal
 from statistics import median
 import threading
-from time import perf_counter
+from time import perf_counter, sleep
 import tracemalloc
 from typing import Any
 
@@ -48,6 +49,7 @@ SLOW_SECONDS = 0.5
 """A peer that takes longer is run in fewer pairs."""
 PEERS = ("onnxruntime", "border", "textbook", "torch", "reference")
 DTYPE_NAMES = ("float32", "float64", "float16", "int8", "uint8")
+REST_SECONDS = 0.1
 _PYOPS = ("border", "textbook")
 _ready: Sequence[Array] = ()
 """What the operator called border returns."""
@@ -169,7 +171,7 @@ def measure(case: Case, pairs: int = PAIRS) -> Result:
         difference = _difference(ours(), expected, math.prod(case.workload.shape[2:]) if case.peer == "torch" else 0)
         if difference:
             return replace(result, reason=difference)
-        ours_ms, peer_ms, count = _by_turns(ours, theirs, pairs)
+        ours_ms, peer_ms, count = _by_turns(ours, theirs, pairs, REST_SECONDS if case.threads > 1 else 0)
         return replace(result, ours_ms=ours_ms, peer_ms=peer_ms, pairs=count)
     finally:
         set_num_threads(before)
@@ -179,7 +181,7 @@ class _CannotError(Exception):
     """The peer cannot do it; the text says why."""
 
 
-def _by_turns(ours: Side, theirs: Side, pairs: int) -> tuple[float, float, int]:
+def _by_turns(ours: Side, theirs: Side, pairs: int, rest_seconds: float) -> tuple[float, float, int]:
     """Median milliseconds of both, and of how many pairs."""
     start = perf_counter()
     theirs()
@@ -188,6 +190,7 @@ def _by_turns(ours: Side, theirs: Side, pairs: int) -> tuple[float, float, int]:
     for number in range(FEWER_PAIRS if is_slow else pairs):
         for side in (0, 1) if number % 2 else (1, 0):
             run = (ours, theirs)[side]
+            sleep(rest_seconds)
             if not (is_slow and side):
                 run()
             start = perf_counter()

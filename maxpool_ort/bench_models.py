@@ -1,13 +1,21 @@
-"""Whole models: ONNX Runtime's own MaxPool, all of them ours, and those that are recommended, by turns."""
+"""Whole models: ONNX Runtime's own MaxPool, all of them ours, and those that are recommended, by turns.
 
+Each session is in a process of its own, as it is where it is used: threads of ONNX Runtime look for work for some 50
+milliseconds after a run, on the processors that another session's threads would run on.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import cycle, islice, permutations
+import multiprocessing
+from multiprocessing.connection import Connection
 import os
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
+from typing import Any
 
+from maxpool_ort.bench import REST_SECONDS
 from maxpool_ort.compare import difference
 from maxpool_ort.decide import Select
 from maxpool_ort.feed import find_feed
@@ -42,22 +50,51 @@ def measure_model(path: str | os.PathLike[str], pairs: int) -> ModelResult:
     MaxPoolError
         If it is no model, or one with an invalid MaxPool node.
     """
-    sessions = [InferenceSession(path, select=select) for select in _SELECTS]
-    feed = find_feed(path, sessions[0].get_inputs(), [], 0).arrays
-    counts = [len(session.converted) for session in sessions]
-    result = ModelResult(Path(path).stem, counts[1], counts[2])
-    runs = [partial(session.run, None, feed) for session in sessions]
-    theirs, *ours = (run() for run in runs)
-    for outputs in ours:
-        for name, other, mine in zip((o.name for o in sessions[0].get_outputs()), theirs, outputs, strict=True):
+    InferenceSession(path)  # what is wrong with it is said here
+    spawn = multiprocessing.get_context("spawn")
+    ends, processes = [], []
+    for select in _SELECTS:
+        end, other = spawn.Pipe()
+        ends.append(end)
+        processes.append(spawn.Process(target=_serve, args=(path, select, other), daemon=True))
+        processes[-1].start()
+        other.close()
+    try:
+        return _by_turns(ends, ModelResult(Path(path).stem, 0, 0), pairs)
+    finally:
+        for end, process in zip(ends, processes, strict=True):
+            end.close()
+            process.join()
+
+
+def _serve(path: str | os.PathLike[str], select: Select, end: Connection) -> None:
+    """Tell which outputs a session gives and how many nodes are ours; then, whenever asked, how long a run takes."""
+    session = InferenceSession(path, select=select)
+    feed = find_feed(path, session.get_inputs(), [], 0).arrays
+    outputs = session.run(None, feed)
+    end.send(([output.name for output in session.get_outputs()], outputs, len(session.converted)))
+    try:
+        while end.recv():
+            session.run(None, feed)
+            start = perf_counter()
+            session.run(None, feed)
+            end.send((perf_counter() - start) * 1e3)
+    except EOFError:  # the other end is closed
+        pass
+
+
+def _by_turns(ends: Sequence[Any], result: ModelResult, pairs: int) -> ModelResult:
+    (names, theirs, _), *ours = (end.recv() for end in ends)
+    result = replace(result, nodes=ours[0][2], recommended=ours[1][2])
+    for _, outputs, _ in ours:
+        for name, other, mine in zip(names, theirs, outputs, strict=True):
             if difference(name, other, mine, is_exact=False):
                 return replace(result, reason=f"output {name!r} differs")
     times: list[list[float]] = [[], [], []]
     for order in islice(cycle(permutations(range(3))), pairs):  # what each finds in the caches is of any of them
         for number in order:
-            runs[number]()
-            start = perf_counter()
-            runs[number]()
-            times[number].append((perf_counter() - start) * 1e3)
+            sleep(REST_SECONDS)
+            ends[number].send(True)
+            times[number].append(ends[number].recv())
     built_in_ms, all_ms, recommended_ms = map(median, times)
     return replace(result, built_in_ms=built_in_ms, all_ms=all_ms, recommended_ms=recommended_ms, pairs=pairs)

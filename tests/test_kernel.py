@@ -523,12 +523,27 @@ def test_threads_start_late_and_few() -> None:
         mp.max_pool(np.zeros((1, 4, 64, 64), np.float32), [3, 3])
         counts.append(threading.active_count())
         for _ in range(3):
-            mp.max_pool(np.zeros((8, 64, 64, 64), np.float32), [3, 3])
+            mp.max_pool(np.zeros((12, 64, 64, 64), np.float32), [3, 3])
             counts.append(threading.active_count())
         print(counts)
     """
     result = run_python(code)
     assert (result.returncode, result.stdout.strip()) == (0, "[1, 1, 3, 3, 3]"), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("planes", "with_indices", "expected"), [(192, False, 2), (191, False, 1), (64, True, 2), (63, True, 1)]
+)
+def test_large_enough_for_two_threads(
+    planes: int, with_indices: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 12 MiB on there are more threads, with Indices from 4 MiB on."""
+    given = []
+    monkeypatch.setattr(threads, "_chosen", 2)
+    monkeypatch.setattr(kernel, "run_all", lambda _work, _items, count: given.append(count))
+    x = np.zeros((1, planes, 128, 128), np.float32)
+    mp.max_pool(x, [2, 2], return_indices=with_indices)
+    assert given == [expected]
 
 
 def test_fork() -> None:

@@ -1,7 +1,7 @@
 """How windows grow: the passes that lead from a block of X to its outputs, worked out once for a geometry.
 
 A maximum is separable, one pass per spatial axis. In a pass, maxima of 2, 4, 8, ... taps each come from the maxima
-before and the same moved on, so k taps cost ceil(log2 k) steps rather than k - 1, or seldom one more.
+before and the same moved on, so k taps cost ceil(log2 k) steps, or one more, rather than k - 1.
 
 Each step runs over the block as one run of elements: the windows of all positions at stride 1, at full speed however
 short the rows are; those that cross the ends of rows, planes of rows and so on are mended after it.
