@@ -219,7 +219,7 @@ def _add_select(command: argparse.ArgumentParser) -> None:
         "--select",
         choices=("all", "recommended"),
         default="all",
-        help="which MaxPool nodes: all, or those for which ONNX Runtime's own operator is slower or wrong "
+        help="which MaxPool nodes: all, or those for which ONNX Runtime's own operator is wrong or clearly slower "
         "(default: all)",
     )
     command.add_argument("--node", action="append", metavar="NAME", help="only the nodes of this name; repeat for more")

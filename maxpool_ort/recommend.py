@@ -1,4 +1,4 @@
-"""Which MaxPool nodes are better off with our operator: those where ONNX Runtime's own is slower or wrong.
+"""Which MaxPool nodes are better off with our operator: those where ONNX Runtime's own is wrong or clearly slower.
 
 The measurements are those of ``bench``; what is wrong is what ``inspection`` finds. That ONNX Runtime may lose NaN is
 not counted: it holds for nearly every node of floats, and matters only where there are NaN.
