@@ -70,8 +70,8 @@ def convert_model(model: ModelProto, *, select: Select = "all", guard: Guard = "
     model
         Any model, with MaxPool of version 1 to 22; it is not changed.
     select
-        Which nodes: ``"all"``; ``"recommended"``, those for which ONNX Runtime's own operator is wrong or clearly slower;
-        a function that takes a ``ConvertedNode``, as it would be, and returns whether to; or a list of node names.
+        Which nodes: ``"all"``; ``"recommended"``, those for which ONNX Runtime's own operator is wrong or clearly
+        slower; a function that takes a ``ConvertedNode``, as it would be, and returns whether to; or a list of names.
     guard
         Which nodes have a guard behind them, which refuses the result of a failed run in onnxruntime's own session:
         those that sizes do not prove to be right, and those whose output may have its place already when the run
