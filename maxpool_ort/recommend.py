@@ -59,7 +59,8 @@ def recommend(
     taps = prod(attributes.kernel_shape) / prod(attributes.strides)
     if plain in {"Indices", "double"} and taps < LONG_LOOP:
         return Recommendation(
-            False, f"faster: ONNX Runtime's plain loop for {plain} takes only {taps:g} taps for each element of X"
+            False,
+            f"faster: ONNX Runtime's plain loop for {plain} looks at an element of X only {taps:g} times, on average",
         )
     if plain:
         return Recommendation(True, f"faster: ONNX Runtime has only a plain loop for {plain}")

@@ -222,17 +222,29 @@ def test_offsets_of_more_than_8_bits(kernel_size: int) -> None:
         assert_same(indices, expected[1])
 
 
-@pytest.mark.parametrize("size", [255, 256, 65535, 65536, 65537])
-def test_positions_of_more_bits(size: int) -> None:
+@pytest.mark.parametrize("pads", [(2, 2), (2, 0)])
+@pytest.mark.parametrize("size", [253, 254, 255, 256, 65534, 65535, 65536, 65537])
+def test_positions_of_more_bits(size: int, pads: tuple[int, int]) -> None:
     """Around the rows and planes whose positions need one more byte, with pads in front."""
-    x = np.random.default_rng(1).permutation(2 * size).reshape(1, 2, size).astype(np.float64)
+    x = np.arange(2 * size, dtype=np.float64).reshape(1, 2, size)
     for shape in ((1, 2, size), (1, 2, 1, size), (1, 2, size, 1)):
         rank = len(shape) - 2
-        attributes = {"kernel_shape": [3] * rank, "pads": [2] * 2 * rank}
+        attributes = {"kernel_shape": [3] * rank, "pads": [pads[0]] * rank + [pads[1]] * rank}
         y, indices = mp.max_pool(x.reshape(shape), **attributes, return_indices=True)
         expected = pool_by_taps(x.reshape(shape), mp.MaxPoolAttributes(**attributes))
         assert_same(y, expected[0])
         assert_same(indices, expected[1])
+
+
+@pytest.mark.parametrize("size", [127, 128, 129, 130])
+def test_positions_of_more_bits_with_strides(size: int) -> None:
+    """Likewise where the last window that is kept along rows begins before the end."""
+    x = np.arange(4 * size, dtype=np.float32).reshape(1, 2, 2, size)
+    attributes = {"kernel_shape": [2, 3], "strides": [1, 2]}
+    y, indices = max_pool_oracle(x, **attributes)
+    got_y, got_indices = mp.max_pool(x, **attributes, return_indices=True)
+    assert_same(got_y, y)
+    assert_same(got_indices, indices)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "uint8"])
