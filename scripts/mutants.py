@@ -148,7 +148,6 @@ MUTANTS = [
     ("kernel/program", "width not in (2, 4, 8) or array.shape[-1] % step", "width not in (2, 4, 8)"),
     ("kernel/program", "self.origin = -sum(step for step in along.steps if step < 0)", "self.origin = 0"),
     ("kernel/program", "columns = np.array(along.anchors) if is_taken else", "columns ="),
-    ("kernel/program", "is_taken = bool(rest) and along.anchors.step > 1", "is_taken = bool(rest)"),
     ("kernel/program", "can_put_out and is_whole and number", "can_put_out and number"),
     ("kernel/program", "can_put_out and is_whole and number == len(along.steps)", "is_whole and number == len(along.steps)"),
     ("kernel/program", "slice(part.start, None, self._shape[-1]) for part in parts", "slice(part.start, None, along.size) for part in parts"),
