@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maxpool_ort.geometry import Axis
 
-__all__ = ["MOST_POSITIONS", "Layout", "Mend", "Pass", "first_taps", "is_dense", "lay_out", "positions", "seen_outputs"]
+__all__ = ["Layout", "Mend", "Pass", "first_taps", "is_dense", "lay_out", "seen_outputs"]
 
 WASTE = 8
 """How many times more operations on elements the passes may take than those of tap after tap, which cost more each."""
@@ -119,7 +119,7 @@ def lay_out(axes: Sequence[Axis], *, with_indices: bool) -> Layout:
 
 def _pass(number: int, axis: Axis, *, is_along_rows: bool) -> Pass:
     back, anchors = _anchors(axis)
-    size = positions(axis)
+    size = _positions(axis)
     return Pass(
         number=number,
         is_along_rows=is_along_rows,
@@ -147,7 +147,7 @@ def _anchors(axis: Axis) -> tuple[int, range]:
     return tap, range(first, first + (outputs.stop - outputs.start - 1) * axis.stride + 1, axis.stride)
 
 
-def positions(axis: Axis) -> int:
+def _positions(axis: Axis) -> int:
     """How many there have to be along an axis: inputs and anchors."""
     return max(axis.input, _anchors(axis)[1].stop)
 
@@ -164,7 +164,7 @@ def is_dense(axes: Sequence[Axis]) -> bool:
     inputs = [axis.input for axis in axes]
     if any(axis.stop == axis.start for axis in map(seen_outputs, axes)):
         return False
-    size = prod(map(positions, axes))
+    size = prod(map(_positions, axes))
     steps = sum(len(_steps(axis)) for axis in axes) * size
     by_taps = sum(len(axis.taps) * prod([*inputs[:i], *(a.output for a in axes[i:])]) for i, axis in enumerate(axes))
     return 0 < steps <= WASTE * by_taps and size <= MOST_POSITIONS * prod(inputs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxpool_ort.geometry import Axis, Geometry
-from maxpool_ort.kernel.passes import MOST_POSITIONS, Layout, first_taps, is_dense, lay_out, positions, seen_outputs
+from maxpool_ort.kernel.passes import Layout, first_taps, is_dense, lay_out, seen_outputs
 
 __all__ = ["Piece", "Plan", "Work", "make_plan"]
 
@@ -84,8 +84,6 @@ def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, w
     if with_indices:
         size, offsets = prod(geometry.input_spatial_shape), geometry.axes[-1].extent - 1
         element_bytes += 4 * np.min_scalar_type(size).itemsize + np.min_scalar_type(offsets).itemsize + 1
-    swollen = prod(map(positions, geometry.axes)) / max(1, prod(geometry.input_spatial_shape))
-    element_bytes = int(element_bytes * min(max(1, swollen), MOST_POSITIONS))
     threads = max(1, min(threads, SCRATCH_BYTES // element_bytes // THREAD_SIZE))
     most = min(PIECE_BYTES // itemsize, PIECE_SIZE, SCRATCH_BYTES // element_bytes // threads)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]
