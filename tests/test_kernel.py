@@ -247,6 +247,22 @@ def test_positions_of_more_bits_with_strides(size: int) -> None:
     assert_same(got_indices, indices)
 
 
+@pytest.mark.parametrize("dilation", [200, 300, 2**30, 2**33, 2**60])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_dilations_far_beyond_the_input(axis: int, dilation: int) -> None:
+    """Positions are small where what a window reaches over is not, along rows and across them."""
+    x = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    pads = [0, 0, 0, 0]
+    pads[axis] = dilation
+    given = {"kernel_shape": [2, 2], "dilations": [1, 1], "pads": pads}
+    given["dilations"][axis] = dilation
+    y, indices = max_pool_oracle(x, **given)
+    got_y, got_indices = mp.max_pool(x, **given, return_indices=True)
+    assert_same(got_y, y)
+    assert_same(got_indices, indices)
+    assert_same(mp.max_pool(x, **given), y)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "uint8"])
 def test_maxima_as_low_as_padding(dtype: str) -> None:
     """Where all elements are the lowest there are, the index is that of the first tap in the input."""

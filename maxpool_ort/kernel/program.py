@@ -149,7 +149,7 @@ class Program:
         self._kept = (*self._kept[: along.number], _slice(along.anchors), *self._kept[along.number + 1 :])
         is_whole = all(part.indices(size) == (0, size, 1) for part, size in zip(self._kept, self._shape, strict=True))
         if along.is_along_rows:
-            self._index_dtype = np.min_scalar_type(sum(map(abs, along.steps)))
+            self._index_dtype = _integers_to(sum(map(abs, along.steps)))
         for number, step in enumerate(along.steps, start=1):
             self._puts_out = can_put_out and is_whole and number == len(along.steps)
             self._step(along, step, _Y if self._puts_out else self._next("maxima", self._dtype))
@@ -198,9 +198,8 @@ class Program:
         is_greater = self._workspace.array("is greater", out.shape, _BOOL)
         self._add(self._greater, second, first, out=is_greater)
         chosen = self._integers(is_greater, out.dtype)
-        distance = out.dtype.type(abs(step))
         if self._index is None and lag is None:
-            self._add(np.multiply, chosen, distance, out=out)
+            self._add(np.multiply, chosen, out.dtype.type(abs(step)), out=out)
             return
         of_earlier, of_later = (
             out.dtype.type(0) if self._index is None else _part(self._index, key) for key in (earlier, later)
@@ -208,7 +207,7 @@ class Program:
         moved = chosen
         if along.is_along_rows:
             moved = self._workspace.array("moved", out.shape, out.dtype)
-            self._add(np.add, of_later, distance, out=moved)
+            self._add(np.add, of_later, out.dtype.type(abs(step)), out=moved)
             self._add(np.multiply, moved, chosen, out=moved)
         else:
             self._add(np.multiply, of_later, chosen, out=moved)
@@ -257,7 +256,7 @@ class Program:
         self.origin = -sum(step for step in along.steps if step < 0)
         columns = np.array(along.anchors) if is_taken else np.arange(self._shape[-1])
         starts: Array = grid([*map(np.arange, self._shape[1:-1]), columns], strides)
-        starts = starts.astype(np.min_scalar_type(int(starts.max()) + sum(map(abs, along.steps))))
+        starts = starts.astype(_integers_to(int(starts.max()) + sum(map(abs, along.steps))))
         self._index_dtype = starts.dtype
         if self._index is None:
             self._index = np.broadcast_to(starts, self._shape)
@@ -278,6 +277,12 @@ class Program:
 def greater_or_first_nan(later: Array, earlier: Array, out: Array) -> None:
     """np.greater in an order where NaN is the greatest and all NaN are equal."""
     np.logical_or(later > earlier, np.isnan(later) & ~np.isnan(earlier), out=out)
+
+
+def _integers_to(largest: int) -> np.dtype[Any]:
+    """The smallest that hold up to this many, never uint64: with int64 it makes float64."""
+    dtype = np.min_scalar_type(largest)
+    return dtype if dtype.itemsize < 8 else np.dtype(np.int64)
 
 
 def _copy(array: Array, out: Array) -> None:
