@@ -98,10 +98,10 @@ def watching() -> Iterator[Calls]:
     def run(self: Program, y: np.ndarray, x: np.ndarray | None = None) -> None:
         if x is None:  # what was put in, again
             calls.timed(copy, self.inputs.copy(), out=self.inputs)
-        untimed = self._calls
-        self._calls = [(partial(calls.timed, function), *rest) for function, *rest in untimed]
+        untimed = self.calls._calls  # noqa: SLF001 (the only list)
+        self.calls._calls = [(partial(calls.timed, function), *rest) for function, *rest in untimed]  # noqa: SLF001
         real_run(self, y, x)
-        self._calls = untimed
+        self.calls._calls = untimed  # noqa: SLF001
 
     Program.run = run
     try:

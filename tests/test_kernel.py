@@ -116,6 +116,18 @@ def test_both_ways(case: Case, waste: int) -> None:
         assert_same(mp.max_pool(case.x, **case.attributes), y, case)
 
 
+@settings(max_examples=600)
+@given(case=cases())
+def test_tap_by_tap_at_outputs(case: Case) -> None:
+    """As where runs of neighbours are long; rows with a pitch and what has no stride go on as elsewhere."""
+    y, _ = max_pool_oracle(case.x, **case.attributes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "LONG_RUN", 0)
+        patch.setattr(passes, "WASTE", 10**9)
+        forget_plans()
+        assert_same(mp.max_pool(case.x, **case.attributes), y, case)
+
+
 @pytest.mark.parametrize(("size", "most_read"), [(1, 10**9), (7, 10**9), (40, 8), (400, 8)])
 @settings(max_examples=200)
 @given(case=cases())
@@ -208,6 +220,13 @@ def test_windows_grow_to_what_outputs_see() -> None:
                         if expected:  # others are filled in later
                             assert {each for each in windows[anchor] if each < size} == expected, (axis, output)
                             checked += 1
+                    directly = [{anchor} for anchor in along.anchors]
+                    for outputs, taps_of_all in along.joins():
+                        for output, tap in zip(outputs, taps_of_all, strict=True):
+                            directly[output].add(tap)
+                    assert [{each for each in window if each < size} for window in directly] == [
+                        set(axis.window(output)) for output in range(seen.start, seen.stop)
+                    ]
     assert checked > 50_000
 
 
@@ -220,6 +239,31 @@ def test_offsets_of_more_than_8_bits(kernel_size: int) -> None:
         expected = pool_by_taps(x, mp.MaxPoolAttributes(kernel_shape=[kernel_size], dilations=[dilation], pads=[9, 4]))
         assert_same(y, expected[0])
         assert_same(indices, expected[1])
+
+
+@pytest.mark.parametrize(
+    ("kernel_shape", "bits"),
+    [
+        ([16, 16], 8), ([17, 16], 9), ([16, 17], 9), ([8, 1, 32], 8), ([3, 9, 8], 9), ([2, 2, 2], 3),
+        ([256, 200], 16), ([257, 256], 17),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_numbers_of_taps_of_more_bits(kernel_shape: list[int], bits: int, dilation: int) -> None:
+    """Around the windows whose taps no longer fit a byte, or two: with strides, they are numbered along all axes."""
+    assert sum((size - 1).bit_length() for size in kernel_shape) == bits
+    shape = [1, 2, *(dilation * (size - 1) + 8 for size in kernel_shape)]
+    x = np.random.default_rng(2).permutation(np.prod(shape)).reshape(shape).astype(np.float64)
+    pads = [*(min(size - 1, 3) for size in kernel_shape), *(size // 2 for size in kernel_shape)]
+    attributes = {
+        "kernel_shape": kernel_shape, "strides": [2] * len(kernel_shape), "pads": pads,
+        "dilations": [dilation] * len(kernel_shape),
+    }  # fmt: skip
+    y, indices = mp.max_pool(x, **attributes, return_indices=True)
+    expected = pool_by_taps(x, mp.MaxPoolAttributes(**attributes))
+    assert_same(y, expected[0])
+    assert_same(indices, expected[1])
+    assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
 
 
 @pytest.mark.parametrize("pads", [(2, 2), (2, 0)])
@@ -484,7 +528,7 @@ def test_a_call_within_a_call() -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)
     run = lambda array: mp.max_pool(array, [3, 3], strides=[2, 2], pads=[1, 1, 1, 1], return_indices=True)  # noqa: E731
     expected = run(x)
-    copy, calls = program._copy, []  # noqa: SLF001
+    copy, calls = program.copy, []
 
     def interrupted(array: np.ndarray, out: np.ndarray) -> None:
         if not calls:
@@ -494,7 +538,7 @@ def test_a_call_within_a_call() -> None:
 
     workspace.thread_workspace()._programs.clear()  # noqa: SLF001
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program, "_copy", interrupted)
+        patch.setattr(program, "copy", interrupted)
         got = run(x)
     workspace.thread_workspace()._programs.clear()  # noqa: SLF001
     assert calls

@@ -59,6 +59,23 @@ class Pass:
     is_clipped: bool
     """Whether the window of the last output ends behind the input."""
 
+    @property
+    def taps(self) -> int:
+        """Of a whole window, but its anchor."""
+        return sum(map(abs, self.steps)) // self.dilation
+
+    def joins(self) -> Iterator[tuple[range, range]]:
+        """For each of these taps: the windows of outputs, by number, that have it in the block, and where it lies."""
+        back, forward = (sum(max(0, sign * step) for step in self.steps) for sign in (-1, 1))
+        stride = self.anchors.step
+        for distance in [*range(-back, 0, self.dilation), *range(self.dilation, forward + 1, self.dilation)]:
+            positions = range(self.anchors.start + distance, self.anchors.stop + distance, stride)
+            windows = range(
+                max(0, -(positions.start // stride)), min(len(positions), -((positions.start - self.size) // stride))
+            )
+            if windows:
+                yield windows, positions[windows.start : windows.stop]
+
     def mends(self, step: int) -> Iterator[Mend]:
         """The windows for which there is no whole one to join in a step."""
         distance, dilation = min(self.size, abs(step)), self.dilation
@@ -89,7 +106,7 @@ class Layout:
     """Positions along each spatial axis: inputs, and what is behind them where outputs have their anchors."""
     passes: tuple[Pass, ...]
     pitch: int
-    """Of rows that are copied before the pass along them: outputs are taken faster from whole strides."""
+    """Of rows that are copied before the pass along them: short outputs are taken faster from whole strides."""
     outputs: tuple[slice, ...]
     """Those of a block of Y that this leads to: not those that see padding only, before or behind the input."""
 
@@ -99,8 +116,8 @@ class Layout:
         return self.sizes != self.inputs or (self.passes[0].is_along_rows and self.pitch != self.sizes[-1])
 
 
-def lay_out(axes: Sequence[Axis], *, with_indices: bool) -> Layout:
-    """Plan the passes over a block."""
+def lay_out(axes: Sequence[Axis], itemsize: int, *, with_indices: bool) -> Layout:
+    """Plan the passes over a block of elements of so many bytes."""
     passes = [_pass(number, axis, is_along_rows=number == len(axes)) for number, axis in enumerate(axes, start=1)]
     ordered = [along for along in passes if along.steps or along.anchors != range(along.size) or along.is_along_rows]
     if with_indices:
@@ -112,7 +129,7 @@ def lay_out(axes: Sequence[Axis], *, with_indices: bool) -> Layout:
         inputs=tuple(axis.input for axis in axes),
         sizes=tuple(along.size for along in passes),
         passes=tuple(ordered),
-        pitch=-(-rows.size // stride) * stride if len(rows.anchors) > 1 else rows.size,
+        pitch=-(-rows.size // stride) * stride if len(rows.anchors) > 1 and itemsize * stride <= 8 else rows.size,
         outputs=(slice(None), *map(seen_outputs, axes)),
     )
 
@@ -167,7 +184,8 @@ def is_dense(axes: Sequence[Axis]) -> bool:
     size = prod(map(_positions, axes))
     steps = sum(len(_steps(axis)) for axis in axes) * size
     by_taps = sum(len(axis.taps) * prod([*inputs[:i], *(a.output for a in axes[i:])]) for i, axis in enumerate(axes))
-    return 0 < steps <= WASTE * by_taps and size <= MOST_POSITIONS * prod(inputs)
+    is_numbered = sum((axis.kernel - 1).bit_length() for axis in axes) < 63  # else no integers hold a tap's number
+    return is_numbered and 0 < steps <= WASTE * by_taps and size <= MOST_POSITIONS * prod(inputs)
 
 
 def _shifts(kernel: int, width: int = 1) -> list[int]:

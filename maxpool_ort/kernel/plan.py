@@ -32,7 +32,7 @@ MOST_READ = 8
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What leads from the inputs of a piece to its outputs; pieces of the same axes share it."""
+    """What leads from the inputs of a piece to its outputs; pieces of the same axes and dtype share it."""
 
     axes: tuple[Axis, ...]
     """The axes that the inputs are by themselves."""
@@ -87,7 +87,9 @@ def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, w
     threads = max(1, min(threads, SCRATCH_BYTES // element_bytes // THREAD_SIZE))
     most = min(PIECE_BYTES // itemsize, PIECE_SIZE, SCRATCH_BYTES // element_bytes // threads)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]
-    pieces = tuple(_piece(*zip(*parts, strict=True), with_indices=with_indices) for parts in product(*spans))
+    pieces = tuple(
+        _piece(*zip(*parts, strict=True), itemsize=itemsize, with_indices=with_indices) for parts in product(*spans)
+    )
     if len(pieces) > 1:
         return Plan(pieces, 1, threads)
     together = max(1, most // max(1, pieces[0].work.size))
@@ -100,16 +102,18 @@ def _piece(
     outputs: tuple[slice, ...],
     axes: tuple[Axis, ...],
     *,
+    itemsize: int,
     with_indices: bool,
 ) -> Piece:
-    return Piece((slice(None), *inputs), (slice(None), *outputs), _work(axes, with_indices=with_indices))
+    work = _work(axes, itemsize, with_indices=with_indices)
+    return Piece((slice(None), *inputs), (slice(None), *outputs), work)
 
 
 @lru_cache(maxsize=256)
-def _work(axes: tuple[Axis, ...], *, with_indices: bool) -> Work:
+def _work(axes: tuple[Axis, ...], itemsize: int, *, with_indices: bool) -> Work:
     return Work(
         axes=axes,
-        layout=lay_out(axes, with_indices=with_indices) if is_dense(axes) else None,
+        layout=lay_out(axes, itemsize, with_indices=with_indices) if is_dense(axes) else None,
         has_empty=any(map(_empty_outputs, axes)),
     )
 

@@ -1,0 +1,199 @@
+"""Where the maxima of windows lie, while the windows grow.
+
+A step says for each window whether the later of the two that it joins has the greater maximum. Where the maximum lies
+is then the maximum of the earlier one's place and of the later one's times 0 or 1, as the later one is greater: no
+masked copy is needed, which would take ten times as long.
+
+A place is first the number of a tap, counted from the start of its window, with some bits for each axis: that takes
+8 bits for all but large windows. Once all that is left to do is at stride 1, or done, places become positions in X.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxpool_ort.kernel.calls import Block, Calls, Key, copy, narrowed, part
+from maxpool_ort.kernel.passes import Pass
+from maxpool_ort.kernel.positions import grid
+
+__all__ = ["Places"]
+
+Array = NDArray[Any]
+
+_BOOL, _UINT8 = np.dtype(np.bool_), np.dtype(np.uint8)
+
+
+class _Field(NamedTuple):
+    """Bits of the number of a tap: which one it is along an axis."""
+
+    along: Pass
+    shift: int
+    bits: int
+
+    def number(self, distance: Any) -> Any:
+        """Of a tap at a distance along the axis."""
+        return distance // self.along.dilation << self.shift
+
+
+class Places:
+    """Of the maxima of the windows of a block.
+
+    Parameters
+    ----------
+    calls
+        Where to note what has to be done.
+    shape
+        Of the block: (planes, D1, ..., Dr).
+    strides
+        Elements of X from one to the next along each spatial axis.
+    greater
+        np.greater, or another function that says whether a later tap replaces an earlier one.
+
+    Attributes
+    ----------
+    are_positions
+        Whether places are positions, behind the first of a plane, rather than numbers of taps.
+    """
+
+    def __init__(
+        self, calls: Calls, shape: tuple[int, ...], strides: tuple[int, ...], greater: Callable[..., Any]
+    ) -> None:
+        self.are_positions = False
+        self._calls, self._shape, self._strides, self._greater = calls, shape, strides, greater
+        self._places = self._made = np.empty(0, np.uint8)
+        """Of the windows so far, and of those that a step makes."""
+        self._are_zero = True
+        self._dtype = _UINT8
+        self._position_dtype = _integers_to(
+            sum((size - 1) * stride for size, stride in zip(shape[1:], strides, strict=True))
+        )
+        self._fields: list[_Field] = []
+        self._anchors = [np.arange(size) for size in shape[1:]]
+        """Where the windows grow from, along each axis."""
+
+    def begin_pass(self, along: Pass) -> None:
+        """Have bits for the taps of an axis."""
+        if self.are_positions or not along.steps:
+            return
+        shift = self._fields[-1].shift + self._fields[-1].bits if self._fields else 0
+        self._fields.append(_Field(along, shift, along.taps.bit_length()))
+        self._dtype = _integers_to((1 << shift + along.taps.bit_length()) - 1)
+        if not self._are_zero and self._places.dtype != self._dtype:
+            narrow, self._places = self._places, self._next()
+            self._calls.add(copy, narrow, out=self._places)
+
+    def begin_step(self) -> None:
+        """Windows join others."""
+        self._made = self._next()
+
+    def join(
+        self,
+        step: int,
+        windows: Key,
+        joined: tuple[Key, Key],
+        maxima: tuple[Any, Any],
+        lag: NDArray[np.intp] | None = None,
+    ) -> None:
+        """These windows are made of two each, the earlier and the later ones, of these maxima.
+
+        ``lag``: how much less than ``step`` the later ones lie behind the earlier ones; of the length of their axis.
+        """
+        out = part(self._made, windows)
+        is_greater = self._calls.buffer("is greater", out.shape, _BOOL)
+        self._calls.add(self._greater, *reversed(maxima), out=is_greater)
+        chosen = moved = self._integers(is_greater, out.dtype)
+        earlier, later = (out.dtype.type(0) if self._are_zero else part(self._places, key) for key in joined)
+        if self.are_positions:
+            self._calls.add(np.multiply, later, chosen, out=moved)
+        else:
+            field = self._fields[-1]
+            ahead = out.dtype.type(field.number(abs(step)))
+            if self._are_zero and lag is None:
+                self._calls.add(np.multiply, chosen, ahead, out=out)
+                return
+            moved = self._calls.buffer("moved", out.shape, out.dtype)
+            self._calls.add(np.add, later, ahead, out=moved)
+            self._calls.add(np.multiply, moved, chosen, out=moved)
+            if lag is not None:
+                behind = lag.reshape(-1, *[1] * (len(self._shape) - 1 - field.along.number))
+                self._calls.add(np.add, earlier, field.number(behind).astype(out.dtype), out=chosen)
+                earlier = chosen
+        self._calls.add(np.maximum, earlier, moved, out=out)
+
+    def stay(self, windows: Key) -> None:
+        """These windows join none."""
+        places = np.uint8(0) if self._are_zero else part(self._places, windows)
+        self._calls.add(copy, places, out=part(self._made, windows))
+
+    def end_step(self) -> None:
+        """All have joined."""
+        self._places, self._are_zero = self._made, False
+
+    def take(self, kept: Block) -> None:
+        """Leave all but these."""
+        self._anchors = [anchors[part] for anchors, part in zip(self._anchors, kept[1:], strict=True)]
+        self._shape = (self._shape[0], *map(len, self._anchors))
+        if not self._are_zero:
+            source, dtype = narrowed(self._places, kept)
+            self._places = self._next()
+            self._calls.add(copy, source, out=self._places.view(dtype))
+
+    def locate(self) -> None:
+        """From numbers of taps to positions: modulo what their type holds, since windows may begin before X."""
+        numbers, self._dtype, self.are_positions = self._places, self._position_dtype, True
+        strides = [self._strides[field.along.number - 1] for field in self._fields]
+        back = sum(
+            min(0, step) * stride
+            for field, stride in zip(self._fields, strides, strict=True)
+            for step in field.along.steps
+        )
+        starts = (grid(self._anchors, self._strides) + _wrapped(back, np.dtype(np.int64))).astype(self._dtype)
+        if self._are_zero:
+            self._places, self._are_zero = np.broadcast_to(starts, self._shape), False
+            return
+        self._places = positions = self._next()
+        inner = 0
+        for field, stride in zip(self._fields, strides, strict=True):
+            weight = field.along.dilation * stride
+            if not field.shift:
+                counted = positions
+                self._calls.add(copy, numbers, out=counted)
+            else:
+                shifted = self._calls.buffer("moved", numbers.shape, numbers.dtype)
+                counted = self._calls.buffer("integers", numbers.shape, self._dtype)
+                self._calls.add(np.right_shift, numbers, numbers.dtype.type(field.shift), out=shifted)
+                self._calls.add(copy, shifted, out=counted)
+            if weight - inner != 1:  # inner: what these bits have counted for in the axes before
+                self._calls.add(np.multiply, counted, _wrapped(weight - inner, self._dtype), out=counted)
+            if field.shift:
+                self._calls.add(np.add, positions, counted, out=positions)
+            inner = weight << field.bits
+        self._calls.add(np.add, positions, starts, out=positions)
+
+    def positions(self, kept: Block) -> Array:
+        """Of these windows, when all calls are done."""
+        return self._places[kept]
+
+    def _integers(self, is_true: Array, dtype: np.dtype[Any]) -> Array:
+        """0 and 1, in place if they are bytes."""
+        if dtype == _UINT8:
+            return is_true.view(dtype)
+        integers = self._calls.buffer("integers", is_true.shape, dtype)
+        self._calls.add(copy, is_true, out=integers)
+        return integers
+
+    def _next(self) -> Array:
+        return self._calls.next("places", self._shape, self._dtype)
+
+
+def _integers_to(largest: int) -> np.dtype[Any]:
+    """The smallest that hold up to this many, never uint64: with int64 it makes float64."""
+    dtype = np.min_scalar_type(largest)
+    return dtype if dtype.itemsize < 8 else np.dtype(np.int64)
+
+
+def _wrapped(number: int, dtype: np.dtype[Any]) -> Any:
+    """Modulo what the type holds."""
+    return np.uint64(number % 2**64).astype(dtype)
