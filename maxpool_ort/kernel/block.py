@@ -1,5 +1,6 @@
 """One piece of X, of one plane or of several: to its outputs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def put_maxima(space: Workspace, x: Array, work: Work, y: Array) -> None:
     """Fill y, of any memory layout, with the maxima of the windows of x: (planes, inputs along each axis)."""
     best = _to_compare(space, y)
     if work.layout is not None:
-        _run(space, x, work.layout, best, None, np.greater)
+        _run(space, x, work.layout, best)
     elif x.size:
         best[...] = taps.maxima(to_sortable(x) if x.dtype == np.float16 else x, work.axes)
     _from_compared(best, y)
@@ -37,13 +38,9 @@ def put_maxima_and_indices(
     """Likewise, and fill indices: ``origins`` is that of the first of x in each plane, ``strides`` are a plane's."""
     best = _to_compare(space, y)
     if work.layout is not None:
-        outputs = work.layout.outputs
-        program = _run(space, x, work.layout, best, strides, np.greater)
-        if best.dtype.kind == "f" and np.isnan(best[outputs].max()):
-            program = _run(space, x, work.layout, best, strides, greater_or_first_nan)
-        found = indices[outputs]
-        np.copyto(found, program.positions)
-        np.add(found, origins, out=found)  # to add what has to be cast takes twice as long
+        _run(space, x, work.layout, best, indices, strides, origins)
+        if best.dtype.kind == "f" and np.isnan(best[work.layout.outputs].max()):
+            _run(space, x, work.layout, best, indices, strides, origins, greater_or_first_nan)
     elif x.size:
         positions = origins + grid([np.arange(size) for size in x.shape[1:]], strides)
         keys = to_sortable(x) if x.dtype == np.float16 else x
@@ -61,18 +58,27 @@ def _from_compared(best: Array, y: Array) -> None:
         from_sortable(best, y)
 
 
-def _run(space: Workspace, x: Array, layout: Layout, y: Array, strides: Strides | None, greater: Any) -> Program:
+def _run(
+    space: Workspace,
+    x: Array,
+    layout: Layout,
+    y: Array,
+    indices: Array | None = None,
+    strides: Strides | None = None,
+    origins: Array | None = None,
+    greater: Callable[..., Any] = np.greater,
+) -> None:
     y = y[layout.outputs]
+    indices = None if indices is None else indices[layout.outputs]
     is_copied = layout.has_gaps or x.dtype == np.float16 or not (x.flags.c_contiguous and x.flags.aligned)
     is_one_run = y.flags.c_contiguous
     program: Program = space.program(Program, layout, len(x), y.dtype, strides, is_copied, is_one_run, greater)
     if not is_copied:
-        program.run(y, x)
-        return program
+        program.run(y, x, indices, origins)
+        return
     program.clear()
     if x.dtype == np.float16:
         to_sortable(x, program.inputs)
     else:
         program.inputs[...] = x
-    program.run(y)
-    return program
+    program.run(y, None, indices, origins)

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from maxpool_ort.kernel.workspace import Workspace
 
-__all__ = ["X_AS_RUN", "Y_AS_INTEGERS", "Y_AS_RUN", "Calls", "Key", "X", "Y", "copy", "narrowed", "part"]
+__all__ = ["INDICES", "ORIGINS", "Y_AS_INTEGERS", "Block", "Calls", "Key", "X", "Y", "copy", "narrowed", "part"]
 
 Array = NDArray[Any]
 Block = tuple[slice, ...]
 Key = slice | Block
 """Of a block; a slice by itself is of all its elements as one run."""
 
-X, X_AS_RUN, Y, Y_AS_RUN, Y_AS_INTEGERS = range(5)
-"""What is not there before the calls are done: X and Y; a run is all elements in one row."""
+X, _X_AS_RUN, Y, _Y_AS_RUN, Y_AS_INTEGERS, INDICES, ORIGINS = range(7)
+"""What is not there before the calls are done; a run is all elements in one row."""
 
 
 class _Given(NamedTuple):
@@ -50,7 +50,7 @@ class Calls:
         self._calls.append((function, arrays, out, any(isinstance(each, _Given) for each in (*arguments, out))))
 
     def do(self, given: list[Any]) -> None:
-        """Do them all; ``given``: X to Y_AS_INTEGERS."""
+        """Do them all; ``given``: X to ORIGINS."""
         for function, arguments, out, has_given in self._calls:
             if has_given:
                 parts = [given[each.number][each.key] if type(each) is _Given else each for each in (*arguments, out)]

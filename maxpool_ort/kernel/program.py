@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxpool_ort.kernel.calls import Y_AS_INTEGERS, Block, Calls, Key, X, Y, copy, narrowed, part
+from maxpool_ort.kernel.calls import INDICES, ORIGINS, Y_AS_INTEGERS, Block, Calls, Key, X, Y, copy, narrowed, part
 from maxpool_ort.kernel.passes import Layout, Pass
 from maxpool_ort.kernel.places import Places
 from maxpool_ort.kernel.sortable import lowest
@@ -43,12 +43,9 @@ class Program:
     ----------
     inputs
         Where to put the input, if it is copied.
-    positions
-        After a run, if they are wanted: how far behind the first of its plane each maximum is.
     """
 
     inputs: Array
-    positions: Array
 
     def __init__(
         self,
@@ -95,13 +92,16 @@ class Program:
                     self._kept = (slice(None),) * len(self._shape)
                 places.locate()
         if places is not None:
-            self.positions = places.positions(self._kept)
+            self.calls.add(copy, places.positions(self._kept), out=part(INDICES, ()))
+            self.calls.add(
+                np.add, part(INDICES, ()), part(ORIGINS, ()), out=part(INDICES, ())
+            )  # a cast would take as long
 
-    def run(self, y: Array, x: Array | None = None) -> None:
-        """Fill y."""
+    def run(self, y: Array, x: Array | None = None, indices: Array | None = None, origins: Array | None = None) -> None:
+        """Fill y, and indices if positions are wanted: ``origins`` is that of the first of each plane."""
         as_run = y.reshape(-1) if self._puts_out else None
         as_integers = None if self._puts_out else y.view(self._y_dtype)
-        self.calls.do([x, None if x is None else x.reshape(-1), y, as_run, as_integers])
+        self.calls.do([x, None if x is None else x.reshape(-1), y, as_run, as_integers, indices, origins])
 
     def clear(self) -> None:
         """Before ``inputs`` are put in, if others have used the buffer: fill what lies behind them."""
