@@ -94,6 +94,8 @@ def tables(found: Findings) -> Iterable[Table]:
                 "recommended",
                 "of built-in",
                 "nodes ours",
+                "all ready",
+                "of built-in",
             ],
             [_model_row(each) for each in found.models],
         )
@@ -104,11 +106,12 @@ def tables(found: Findings) -> Iterable[Table]:
 
 def _model_row(m: ModelResult) -> list[str]:
     """One row of the table of whole models."""
-    if m.built_in_ms is None or m.all_ms is None or m.recommended_ms is None:
-        return [m.model, str(m.nodes), m.reason, "", "", "", "", str(m.recommended)]
-    figures = [f"{ms:.2f}" for ms in (m.built_in_ms, m.all_ms, m.recommended_ms)]
-    parts = [as_text(ms / m.built_in_ms) for ms in (m.all_ms, m.recommended_ms)]
-    return [m.model, str(m.nodes), figures[0], figures[1], parts[0], figures[2], parts[1], str(m.recommended)]
+    if m.built_in_ms is None or m.all_ms is None or m.recommended_ms is None or m.ready_ms is None:
+        return [m.model, str(m.nodes), m.reason, "", "", "", "", str(m.recommended), "", ""]
+    ours, recommended, ready = (
+        [f"{ms:.2f}", as_text(ms / m.built_in_ms)] for ms in (m.all_ms, m.recommended_ms, m.ready_ms)
+    )
+    return [m.model, str(m.nodes), f"{m.built_in_ms:.2f}", *ours, *recommended, str(m.recommended), *ready]
 
 
 def _threads(count: int) -> str:
