@@ -13,6 +13,7 @@ import multiprocessing
 from multiprocessing.connection import Connection
 import os
 from pathlib import Path
+import signal
 from statistics import median
 from time import perf_counter, sleep
 from typing import Any
@@ -75,6 +76,7 @@ def measure_model(path: str | os.PathLike[str], pairs: int) -> ModelResult:
 
 def _serve(path: str | os.PathLike[str], select: Select, is_ready: bool, end: Connection) -> None:
     """Tell which outputs a session gives and how many nodes are ours; then, whenever asked, how long a run takes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who has asked; this one ends when the other end closes
     if is_ready:
         _keep_results()
     session = InferenceSession(path, select=select)
@@ -87,7 +89,7 @@ def _serve(path: str | os.PathLike[str], select: Select, is_ready: bool, end: Co
             start = perf_counter()
             session.run(None, feed)
             end.send((perf_counter() - start) * 1e3)
-    except EOFError:  # the other end is closed
+    except (EOFError, OSError):  # the other end is closed
         pass
 
 

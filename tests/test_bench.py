@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from subprocesses import run_python
 
 import maxpool_ort as mp
 from maxpool_ort import bench, cli, report
@@ -283,6 +284,26 @@ def test_whole_models_that_differ(tmp_path: Path) -> None:
     onnx.save(mp.make_maxpool_model(**dilated, input_shape=[1, 1, 9]), tmp_path / "dilated.onnx")
     found = measure_model(tmp_path / "dilated.onnx", pairs=1)
     assert (found.reason, found.all_ms) == ("output 'Y' differs", None)
+
+
+INTERRUPTED = """
+import os, signal, sys
+from maxpool_ort import bench_models
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.setpgid(0, 0)
+turns = iter(range(3))
+bench_models.sleep = lambda _: next(turns) == 2 and os.killpg(0, signal.SIGINT)
+try:
+    bench_models.measure_model(sys.argv[1], 2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_while_whole_models_are_timed() -> None:
+    """It ends the processes that were started too, and they say nothing."""
+    done = run_python(INTERRUPTED, str(ROOT / "models" / "digits.onnx"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 def test_whole_models_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
