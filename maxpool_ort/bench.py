@@ -37,7 +37,19 @@ from maxpool_ort.op import define, hand_over, register
 from maxpool_ort.schema import DOMAIN, MaxPoolAttributes
 from maxpool_ort.session import InferenceSession
 
-__all__ = ["DTYPE_NAMES", "PEERS", "WORKLOADS", "Case", "Growth", "Result", "cases", "growth", "machine", "measure"]
+__all__ = [
+    "DATA",
+    "DTYPE_NAMES",
+    "PEERS",
+    "WORKLOADS",
+    "Case",
+    "Growth",
+    "Result",
+    "cases",
+    "growth",
+    "machine",
+    "measure",
+]
 
 Array = NDArray[Any]
 Side = Callable[[], Sequence[Array]]
@@ -47,6 +59,8 @@ PAIRS = 15
 FEWER_PAIRS = 3
 SLOW_SECONDS = 0.5
 """A peer that takes longer is run in fewer pairs."""
+DATA = ("random", "smooth")
+"""Numbers that have nothing to do with one another; or these added up along each axis, cut off at 0 as by a ReLU."""
 PEERS = ("onnxruntime", "border", "textbook", "torch", "reference")
 DTYPE_NAMES = ("float32", "float64", "float16", "int8", "uint8")
 REST_SECONDS = 0.1
@@ -100,6 +114,7 @@ class Case:
     with_indices: bool
     threads: int
     peer: str
+    data: str = "random"
 
     @property
     def outputs(self) -> str:
@@ -134,6 +149,7 @@ def cases(
     outputs: Sequence[str] = (),
     threads: Sequence[int] = (),
     peers: Sequence[str] = (),
+    data: str = "random",
 ) -> list[Case]:
     """All cases, or those that are named; peers that have no threads, at the smallest number of these only."""
     threads = sorted({min(count, os.cpu_count() or 1) for count in threads or (1, get_num_threads())})
@@ -144,7 +160,7 @@ def cases(
         for dtype in DTYPE_NAMES
         for with_indices in (False, True)
         for peer in PEERS
-        if (case := Case(workload, dtype, with_indices, count, peer))
+        if (case := Case(workload, dtype, with_indices, count, peer, data))
         and (not workloads or workload.name in workloads)
         and (not dtypes or dtype in dtypes)
         and (not outputs or case.outputs in outputs)
@@ -201,6 +217,12 @@ def _by_turns(ours: Side, theirs: Side, pairs: int, rest_seconds: float) -> tupl
 
 def _input(case: Case) -> Array:
     rng, dtype = np.random.default_rng(0), np.dtype(case.dtype)
+    if case.data == "smooth":
+        x: Array = rng.standard_normal(case.workload.shape)
+        for axis in range(2, x.ndim):
+            x = x.cumsum(axis)
+        x = x.clip(0) * 127 / x.max()
+        return x.astype(dtype)
     if dtype.kind == "f":
         return (rng.standard_normal(case.workload.shape) * 50).astype(dtype)
     return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, case.workload.shape, dtype, endpoint=True)

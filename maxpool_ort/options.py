@@ -9,7 +9,7 @@ import onnxruntime
 
 import maxpool_ort
 from maxpool_ort import commands, manual
-from maxpool_ort.bench import DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
+from maxpool_ort.bench import DATA, DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
 from maxpool_ort.convert import ExternalData
 from maxpool_ort.decide import Guard
 from maxpool_ort.geometry import AutoPad
@@ -185,8 +185,13 @@ def _bench(command: argparse.ArgumentParser) -> None:
         "for more (default: 1, and as many as there are processors)",
     )  # fmt: skip
     command.add_argument(
+        "--data", choices=DATA, default=DATA[0], help="X of random numbers, which are at their worst for branches of "
+        "loops in C++, or of these added up along each axis and cut off at 0 (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
         "--model", action="append", default=[], metavar="MODEL", help="time this whole model with ONNX Runtime's own "
-        "MaxPool, with all of them ours, and with the recommended ones; repeat for more",
+        "MaxPool, with all of them ours, with the recommended ones, and with all of them in Python whose results are "
+        "ready; repeat for more",
     )  # fmt: skip
     command.add_argument(
         "--pairs", type=_at_least(1), default=PAIRS, metavar="N", help=f"pairs of runs (default: {PAIRS})"

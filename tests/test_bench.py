@@ -39,6 +39,21 @@ def test_peers_give_what_we_give(dtype: str, with_indices: bool, peer: str) -> N
     assert result.ratio > 0
 
 
+@pytest.mark.parametrize("dtype", bench.DTYPE_NAMES)
+def test_smooth_data(dtype: str) -> None:
+    """Neighbours are closer than random numbers are, much is 0, nothing below; and the peers get the same."""
+    workload = bench._workload("", (2, 3, 40, 40), 3)  # noqa: SLF001
+    x, random = (bench._input(Case(workload, dtype, True, 1, "onnxruntime", data)) for data in ("smooth", "random"))  # noqa: SLF001
+    assert (x.dtype, x.shape) == (random.dtype, random.shape)
+    assert x.min() == 0
+    assert 0.1 < (x == 0).mean() < 0.9
+    apart, random_apart = (
+        np.abs(np.diff(each.astype(float))).mean() / np.ptp(each.astype(float)) for each in (x, random)
+    )
+    assert 0 < apart < random_apart / 3
+    assert bench.measure(Case(workload, dtype, True, 1, "onnxruntime", "smooth"), pairs=1).ratio > 0
+
+
 # attributes of workloads that the textbook operator must get right too
 TEXTBOOK = [
     {"strides": 2, "pads": 1},

@@ -84,7 +84,9 @@ def bench(options: argparse.Namespace) -> Outcome:
     """Measure, or show what was measured."""
     if options.plot:
         check_plot(options.plot)
-    where, found = from_document(options.load) if options.load else (machine(), _measure(options))
+    where, found = (
+        from_document(options.load) if options.load else ({**machine(), "data": options.data}, _measure(options))
+    )
     if options.plot:
         draw(options.plot, where, found.results)
     parts = [", ".join(f"{name} {version}" for name, version in where.items())]
@@ -104,6 +106,7 @@ def _measure(options: argparse.Namespace) -> Findings:
         outputs=options.outputs,
         threads=options.threads,
         peers=options.peer,
+        data=options.data,
     )
     results = [measure(case, options.pairs) for case in track(chosen, "measuring")]
     grown = list(track(growth(options.pairs), "growth")) if options.growth or not is_part else []
