@@ -9,11 +9,12 @@ import onnxruntime
 
 import maxpool_ort
 from maxpool_ort import commands, manual
-from maxpool_ort.bench import DATA, DTYPE_NAMES, PAIRS, PEERS, WORKLOADS
+from maxpool_ort.bench import PAIRS
 from maxpool_ort.convert import ExternalData
 from maxpool_ort.decide import Guard
 from maxpool_ort.geometry import AutoPad
 from maxpool_ort.runtimes import RUNTIMES
+from maxpool_ort.workloads import DATA, DTYPE_NAMES, PEERS, WORKLOADS
 
 __all__ = ["make_parser"]
 

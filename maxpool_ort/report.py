@@ -8,9 +8,10 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from maxpool_ort.bench import DTYPE_NAMES, WORKLOADS, Growth, Result
+from maxpool_ort.bench import Growth, Result
 from maxpool_ort.bench_models import ModelResult
 from maxpool_ort.errors import MaxPoolError
+from maxpool_ort.workloads import DTYPE_NAMES, WORKLOADS
 
 __all__ = ["Findings", "as_document", "as_text", "check_plot", "draw", "from_document", "group_of", "tables"]
 

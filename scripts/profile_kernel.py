@@ -29,7 +29,9 @@ import numpy as np
 import maxpool_ort as mp
 from maxpool_ort import bench
 from maxpool_ort.kernel.program import Program
+from maxpool_ort.peers import array_side
 from maxpool_ort.table import best_table, track
+from maxpool_ort.workloads import Case, cases
 
 RUNS = 15
 IN_CACHE = 2048, 8192
@@ -110,18 +112,18 @@ def watching() -> Iterator[Calls]:
         Program.run = real_run
 
 
-def profile(case: bench.Case) -> list[str]:
+def profile(case: Case) -> list[str]:
     """The row of one workload."""
     theirs, border = (bench.measure(replace(case, peer=peer)) for peer in ("onnxruntime", "border"))
-    x = bench._input(case)  # noqa: SLF001 (the benchmark's own)
-    given = {**bench._attributes(case), "return_indices": case.with_indices}  # noqa: SLF001
+    x = case.x()
+    pool = array_side(case, x)
     kernel, watched = [], []
     for _ in range(RUNS):
         start = perf_counter()
-        mp.max_pool(x, **given)
+        pool()
         kernel.append(perf_counter() - start)
         with watching() as calls:
-            mp.max_pool(x, **given)
+            pool()
         watched.append(sum(calls.seconds.values()))
     passes = sum(calls.elements.values()) / x.size
     floor = calls.in_cache() * 1e3
@@ -142,7 +144,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
     mp.set_num_threads(1)
-    chosen = bench.cases(
+    chosen = cases(
         workloads=options.workload,
         dtypes=options.dtype or ["float32", "float64"],
         outputs=options.outputs,

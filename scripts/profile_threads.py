@@ -15,7 +15,6 @@ run" what that would be if the kernel got what the machine has to give.
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 import json
 import multiprocessing
 from statistics import median
@@ -26,17 +25,13 @@ from typing import Any
 import maxpool_ort as mp
 from maxpool_ort import bench
 from maxpool_ort.kernel import THREADED_BYTES
+from maxpool_ort.peers import array_side, our_side
 from maxpool_ort.table import best_table, track
+from maxpool_ort.workloads import Case, cases
 
 RUNS = 25
 SECONDS = 0.5
 HEADER = ["workload", "dtype", "outputs", "PyOp", "kernel", "threads", "processes", "run", "best run"]
-
-
-def kernel(case: bench.Case) -> Callable[[], Any]:
-    """The operator on arrays."""
-    given = {**bench._attributes(case), "return_indices": case.with_indices}  # noqa: SLF001 (the benchmark's own)
-    return partial(mp.max_pool, bench._input(case), **given)  # noqa: SLF001
 
 
 def milliseconds(run: Callable[[int], Any]) -> list[float]:
@@ -52,10 +47,10 @@ def milliseconds(run: Callable[[int], Any]) -> list[float]:
     return [median(found) for found in times.values()]
 
 
-def count(case: bench.Case, ready: Any, counts: Any) -> None:
+def count(case: Case, ready: Any, counts: Any) -> None:
     """In a process of its own: how often the operator runs, while others do the same."""
     mp.set_num_threads(1)
-    run, number = kernel(case), 0
+    run, number = array_side(case, case.x()), 0
     for _ in range(5):
         run()
     ready.wait()
@@ -66,7 +61,7 @@ def count(case: bench.Case, ready: Any, counts: Any) -> None:
     counts.put(number)
 
 
-def runs_at_once(case: bench.Case, processes: int) -> int:
+def runs_at_once(case: Case, processes: int) -> int:
     """How often all of them run the operator in the same time."""
     spawn = multiprocessing.get_context("spawn")
     ready, counts = spawn.Barrier(processes), spawn.SimpleQueue()
@@ -79,14 +74,14 @@ def runs_at_once(case: bench.Case, processes: int) -> int:
     return total
 
 
-def profile(case: bench.Case) -> list[str]:
+def profile(case: Case) -> list[str]:
     """The row of one workload."""
     border = bench.measure(replace(case, peer="border")).peer_ms or 0
-    pool = kernel(case)
+    x = case.x()
+    pool = array_side(case, x)
     alone, both = milliseconds(lambda _: pool())
-    sessions = {n: bench._our_session(replace(case, threads=n)) for n in (1, 2)}  # noqa: SLF001
-    feed = {"X": bench._input(case)}  # noqa: SLF001
-    whole_alone, whole_both = milliseconds(lambda threads: sessions[threads].run(None, feed))
+    sides = {n: our_side(replace(case, threads=n), x) for n in (1, 2)}
+    whole_alone, whole_both = milliseconds(lambda threads: sides[threads]())
     at_once = runs_at_once(case, 2) / runs_at_once(case, 1)
     ratios = [alone / both, at_once, whole_alone / whole_both, (border + alone) / (border + alone / at_once)]
     return [case.workload.name, case.dtype, case.outputs, *(f"{each:.2f}" for each in (border, alone, *ratios))]
@@ -100,10 +95,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
     before = mp.get_num_threads()
-    chosen = bench.cases(
+    chosen = cases(
         workloads=options.workload, dtypes=options.dtype or ["float32", "float64"], threads=[1], peers=["border"]
     )
-    large = [case for case in chosen if bench._input(case).nbytes * (3 if case.with_indices else 1) >= THREADED_BYTES]  # noqa: SLF001
+    large = [case for case in chosen if case.x().nbytes * (3 if case.with_indices else 1) >= THREADED_BYTES]
     rows = [profile(case) for case in track(large, "threads")]
     mp.set_num_threads(before)
     print(

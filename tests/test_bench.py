@@ -9,29 +9,30 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from subprocesses import run_python
+from subprocesses import printed, run_python
 
 import maxpool_ort as mp
-from maxpool_ort import bench, cli, report
-from maxpool_ort.bench import Case, Growth, Result
+from maxpool_ort import bench, cli, peers, report, workloads
+from maxpool_ort.bench import Growth, Result
 from maxpool_ort.bench_models import ModelResult, measure_model
 from maxpool_ort.report import Findings
+from maxpool_ort.workloads import Case
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PROFILE = json.loads((ROOT / "scripts" / "profile.json").read_text())
-TINY = bench.WORKLOADS[-1]
+TINY = workloads.WORKLOADS[-1]
 
 
-@pytest.mark.parametrize("workload", bench.WORKLOADS, ids=lambda workload: workload.name)
-def test_workloads_are_what_networks_have(workload: bench.Workload) -> None:
+@pytest.mark.parametrize("workload", workloads.WORKLOADS, ids=lambda workload: workload.name)
+def test_workloads_are_what_networks_have(workload: workloads.Workload) -> None:
     """Each workload is a legal MaxPool with outputs."""
     assert all(workload.attributes.output_shape(workload.shape))
 
 
 @pytest.mark.parametrize("peer", ["onnxruntime", "border", "textbook", "reference"])
 @pytest.mark.parametrize("with_indices", [False, True])
-@pytest.mark.parametrize("dtype", bench.DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", workloads.DTYPE_NAMES)
 def test_peers_give_what_we_give(dtype: str, with_indices: bool, peer: str) -> None:
     """Each peer runs the smallest workload, and its times count."""
     result = bench.measure(Case(TINY, dtype, with_indices, 1, peer), pairs=1)
@@ -39,11 +40,11 @@ def test_peers_give_what_we_give(dtype: str, with_indices: bool, peer: str) -> N
     assert result.ratio > 0
 
 
-@pytest.mark.parametrize("dtype", bench.DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", workloads.DTYPE_NAMES)
 def test_smooth_data(dtype: str) -> None:
     """Neighbours are closer than random numbers are, much is 0, nothing below; and the peers get the same."""
-    workload = bench._workload("", (2, 3, 40, 40), 3)  # noqa: SLF001
-    x, random = (bench._input(Case(workload, dtype, True, 1, "onnxruntime", data)) for data in ("smooth", "random"))  # noqa: SLF001
+    workload = workloads.make_workload("", (2, 3, 40, 40), 3)
+    x, random = (Case(workload, dtype, True, 1, "onnxruntime", data).x() for data in ("smooth", "random"))
     assert (x.dtype, x.shape) == (random.dtype, random.shape)
     assert x.min() == 0
     assert 0.1 < (x == 0).mean() < 0.9
@@ -67,7 +68,7 @@ TEXTBOOK = [
 @pytest.mark.parametrize("attributes", TEXTBOOK, ids=str)
 def test_textbook_operator(attributes: dict, with_indices: bool) -> None:
     """The textbook operator is right where the workloads are not square and small."""
-    workload = bench._workload("", (2, 3, 7, 9), 3, **attributes)  # noqa: SLF001
+    workload = workloads.make_workload("", (2, 3, 7, 9), 3, **attributes)
     result = bench.measure(Case(workload, "float32", with_indices, 1, "textbook"), pairs=1)
     assert result.reason == ""
 
@@ -76,7 +77,7 @@ def test_torch_where_it_is_installed() -> None:
     """Torch is compared, or said not to be there; what it cannot do is said."""
     result = bench.measure(Case(TINY, "float32", True, 1, "torch"), pairs=1)
     assert result.reason == "not installed" or result.ratio > 0
-    wide = next(workload for workload in bench.WORKLOADS if workload.name == "wide window")
+    wide = next(workload for workload in workloads.WORKLOADS if workload.name == "wide window")
     result = bench.measure(Case(wide, "float32", False, 1, "torch"), pairs=1)
     assert result.reason in {"not installed", "has only pads that are the same at both ends"}
 
@@ -85,14 +86,14 @@ def test_what_differs_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a peer gives something else there is no ratio, but a reason."""
     x = np.zeros(TINY.shape, np.float32)
     x[..., ::2, 1] = np.nan  # ONNX Runtime loses it: it is neither first nor last in its window
-    monkeypatch.setattr(bench, "_input", lambda _: x)
+    monkeypatch.setattr(Case, "x", lambda _: x)
     result = bench.measure(Case(TINY, "float32", False, 1, "onnxruntime"), pairs=1)
     assert (result.ratio, result.reason) == (None, "its Y differs in 16 of 64 elements")
 
 
 def test_ctrl_c_in_a_textbook_operator() -> None:
     """An interrupt waits for the end of a run of the textbook operator, which it would crash, and is raised then."""
-    run = bench._uninterrupted(lambda: signal.raise_signal(signal.SIGINT))  # noqa: SLF001
+    run = peers._uninterrupted(lambda: signal.raise_signal(signal.SIGINT))  # noqa: SLF001
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         run()
@@ -111,11 +112,11 @@ def test_threads_are_as_before() -> None:
 
 def test_cases() -> None:
     """Names choose; peers without threads, and the slow reference, are measured where it makes sense."""
-    everything = bench.cases(threads=[1, 2])
+    everything = workloads.cases(threads=[1, 2])
     assert len(everything) == len(set(everything))
     assert {case.workload for case in everything if case.peer == "reference"} == {TINY}
     assert {case.threads for case in everything if case.peer == "textbook"} == {1}
-    chosen = bench.cases(
+    chosen = workloads.cases(
         workloads=["tiny"], dtypes=["int8"], outputs=["Y"], threads=[1], peers=["torch", "onnxruntime"]
     )
     assert [(case.workload.name, case.dtype, case.outputs, case.threads, case.peer) for case in chosen] == [
@@ -258,13 +259,13 @@ def kept(name: str = "bench") -> Findings:
 def test_kept_results() -> None:
     """What stands under scripts/ is of all workloads, and nothing of ONNX Runtime in it was refused."""
     found = kept()
-    assert {each.workload for each in found.results} == {workload.name for workload in bench.WORKLOADS}
+    assert {each.workload for each in found.results} == {workload.name for workload in workloads.WORKLOADS}
     assert not [each for each in found.results if each.peer == "onnxruntime" and each.ratio is None]
     assert found.growth
 
 
-@pytest.mark.parametrize("workload", bench.WORKLOADS, ids=lambda workload: workload.name)
-def test_the_readme_shows_the_kept_results(workload: bench.Workload) -> None:
+@pytest.mark.parametrize("workload", workloads.WORKLOADS, ids=lambda workload: workload.name)
+def test_the_readme_shows_the_kept_results(workload: workloads.Workload) -> None:
     """README's table of ratios is that of scripts/bench.json, row by row."""
     results = kept().results
     ratios = {
@@ -272,7 +273,9 @@ def test_the_readme_shows_the_kept_results(workload: bench.Workload) -> None:
         for each in results
         if (each.workload, each.peer, each.threads) == (workload.name, "onnxruntime", 1)
     }
-    cells = [report.as_text(ratios[outputs, dtype]) for outputs in ("Y", "Y+Indices") for dtype in bench.DTYPE_NAMES]
+    cells = [
+        report.as_text(ratios[outputs, dtype]) for outputs in ("Y", "Y+Indices") for dtype in workloads.DTYPE_NAMES
+    ]
     assert f"| {workload.name} | {' | '.join(cells)} |" in README
 
 
@@ -291,6 +294,18 @@ def test_whole_models(name: str, nodes: int, recommended: int) -> None:
     found = measure_model(ROOT / "models" / f"{name}.onnx", pairs=1)
     assert (found.model, found.nodes, found.recommended, found.reason) == (name, nodes, recommended, "")
     assert all(ms > 0 for ms in (found.built_in_ms, found.all_ms, found.recommended_ms, found.ready_ms))
+
+
+def test_results_that_are_ready() -> None:
+    """Nodes work once; then they return what they had, whatever they are given."""
+    code = """
+        import numpy as np, maxpool_ort as mp
+        from maxpool_ort import bench_models
+        bench_models._keep_results()
+        session = mp.InferenceSession(mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 3]))
+        print([session.run(None, {"X": np.full((1, 1, 3), x, np.float32)})[0].tolist() for x in (1, 2)])
+    """
+    assert printed(code) == "[[[[1.0, 1.0]]], [[[1.0, 1.0]]]]"
 
 
 def test_whole_models_that_differ(tmp_path: Path) -> None:

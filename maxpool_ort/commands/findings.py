@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 from onnx import helper
 
-from maxpool_ort.bench import cases, growth, machine, measure
+from maxpool_ort.bench import growth, machine, measure
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.commands.outcome import Outcome
 from maxpool_ort.conformance import COMMAND, choose, default_kit, hold, read_kit
@@ -23,6 +23,7 @@ from maxpool_ort.schema import MaxPoolAttributes, type_name
 from maxpool_ort.table import best_table, track
 from maxpool_ort.telling import as_document as told
 from maxpool_ort.telling import as_text
+from maxpool_ort.workloads import cases
 
 __all__ = ["bench", "conformance", "explain"]
 
