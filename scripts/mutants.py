@@ -176,7 +176,7 @@ MUTANTS = [
     ("kernel/program", "len(joins[0][0]) == count", "True"),
     ("kernel/program", "if not are_all_joined:", "if False:"),
     ("kernel/program", "self._places.stay(windows)", "pass"),
-    ("kernel/program", "part(INDICES, ()), part(ORIGINS, ()), out", "part(INDICES, ()), np.int64(0), out"),
+    ("kernel/program", "np.add, indices, part(ORIGINS, ()), out", "np.add, indices, np.int64(0), out"),
     ("kernel/block", 'if best.dtype.kind == "f" and np.isnan(best[work.layout.outputs].max()):', "if False:"),
     ("kernel/block", "origins, greater_or_first_nan)", "origins, np.greater_equal)"),
     ("kernel/block", "greater: Callable[..., Any] = np.greater,", "greater: Callable[..., Any] = np.greater_equal,"),

@@ -92,10 +92,9 @@ class Program:
                     self._kept = (slice(None),) * len(self._shape)
                 places.locate()
         if places is not None:
-            self.calls.add(copy, places.positions(self._kept), out=part(INDICES, ()))
-            self.calls.add(
-                np.add, part(INDICES, ()), part(ORIGINS, ()), out=part(INDICES, ())
-            )  # a cast would take as long
+            indices = part(INDICES, ())
+            self.calls.add(copy, places.positions(self._kept), out=indices)
+            self.calls.add(np.add, indices, part(ORIGINS, ()), out=indices)  # a cast within it would take longer
 
     def run(self, y: Array, x: Array | None = None, indices: Array | None = None, origins: Array | None = None) -> None:
         """Fill y, and indices if positions are wanted: ``origins`` is that of the first of each plane."""
