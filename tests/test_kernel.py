@@ -266,6 +266,24 @@ def test_numbers_of_taps_of_more_bits(kernel_shape: list[int], bits: int, dilati
     assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
 
 
+@pytest.mark.parametrize(
+    "bits", [(8, 8), (10, 20), (30, 2), (31, 2), (31, 31), (20, 20, 24), (20, 21, 24), (30, 30, 30)]
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_windows_with_more_taps_than_integers_hold(
+    bits: tuple[int, ...], stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of pads, nearly all: each output sees the inputs up to one, and of these the greatest is the last."""
+    monkeypatch.setattr(passes, "WASTE", 10**9)
+    x = np.arange(2 * 3 ** len(bits), dtype=np.float32).reshape(1, 2, *[3] * len(bits))
+    kernel_shape, pads = [2**each for each in bits], [2**each - 1 for each in bits] + [0] * len(bits)
+    seen = (Ellipsis, *[slice(None, None, stride)] * len(bits))
+    y, indices = mp.max_pool(x, kernel_shape, pads=pads, strides=[stride] * len(bits), return_indices=True)
+    assert_same(y, np.ascontiguousarray(x[seen]))
+    assert_same(indices, x[seen].astype(np.int64))
+    assert uses_passes(x, mp.MaxPoolAttributes(kernel_shape=kernel_shape, pads=pads)) == (sum(bits) <= 64)
+
+
 @pytest.mark.parametrize("pads", [(2, 2), (2, 0)])
 @pytest.mark.parametrize("size", [253, 254, 255, 256, 65534, 65535, 65536, 65537])
 def test_positions_of_more_bits(size: int, pads: tuple[int, int]) -> None:

@@ -184,7 +184,7 @@ def is_dense(axes: Sequence[Axis]) -> bool:
     size = prod(map(_positions, axes))
     steps = sum(len(_steps(axis)) for axis in axes) * size
     by_taps = sum(len(axis.taps) * prod([*inputs[:i], *(a.output for a in axes[i:])]) for i, axis in enumerate(axes))
-    is_numbered = sum((axis.kernel - 1).bit_length() for axis in axes) < 63  # else no integers hold a tap's number
+    is_numbered = sum((axis.kernel - 1).bit_length() for axis in axes) <= 64  # else no integers hold a tap's number
     return is_numbered and 0 < steps <= WASTE * by_taps and size <= MOST_POSITIONS * prod(inputs)
 
 

@@ -66,9 +66,8 @@ class Places:
         """Of the windows so far, and of those that a step makes."""
         self._are_zero = True
         self._dtype = _UINT8
-        self._position_dtype = _integers_to(
-            sum((size - 1) * stride for size, stride in zip(shape[1:], strides, strict=True))
-        )
+        last = sum((size - 1) * stride for size, stride in zip(shape[1:], strides, strict=True))
+        self._position_dtype = np.min_scalar_type(last)
         self._fields: list[_Field] = []
         self._anchors = [np.arange(size) for size in shape[1:]]
         """Where the windows grow from, along each axis."""
@@ -79,10 +78,7 @@ class Places:
             return
         shift = self._fields[-1].shift + self._fields[-1].bits if self._fields else 0
         self._fields.append(_Field(along, shift, along.taps.bit_length()))
-        self._dtype = _integers_to((1 << shift + along.taps.bit_length()) - 1)
-        if not self._are_zero and self._places.dtype != self._dtype:
-            narrow, self._places = self._places, self._next()
-            self._calls.add(copy, narrow, out=self._places)
+        self._dtype = np.min_scalar_type((1 << shift + along.taps.bit_length()) - 1)
 
     def begin_step(self) -> None:
         """Windows join others."""
@@ -186,12 +182,6 @@ class Places:
 
     def _next(self) -> Array:
         return self._calls.next("places", self._shape, self._dtype)
-
-
-def _integers_to(largest: int) -> np.dtype[Any]:
-    """The smallest that hold up to this many, never uint64: with int64 it makes float64."""
-    dtype = np.min_scalar_type(largest)
-    return dtype if dtype.itemsize < 8 else np.dtype(np.int64)
 
 
 def _wrapped(number: int, dtype: np.dtype[Any]) -> Any:
