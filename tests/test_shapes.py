@@ -96,29 +96,30 @@ def test_nothing_is_repaired_behind_a_node_that_stays_and_differs() -> None:
         plain.run(None, {"X": np.zeros((1, 1, 9), np.float32)})  # Z has 7 elements there
 
 
-# (id, model, feed, output: what onnx alone would take for proved, and is not)
+# (id, model, feed: what onnx alone would take for proved, and is not); Y is not the node's own: that might have a guard
 NO_PROOF = [
     (
         "VALID and ceil_mode, one size unknown",
         """main (float[1, 2, 5, W] X) => (float[1, 2, 2, w] Y) {
-            Y = MaxPool <kernel_shape = [2, 2], strides = [2, 1], auto_pad = "VALID", ceil_mode = 1> (X) }""",
+            P = MaxPool <kernel_shape = [2, 2], strides = [2, 1], auto_pad = "VALID", ceil_mode = 1> (X)  Y = Relu (P) }""",
         {"X": (1, 2, 5, 4)},
     ),
     (
         "a window larger than X, one size unknown",
-        "main (float[1, 2, 4, W] X) => (float[1, 2, 0, w] Y) { Y = MaxPool <kernel_shape = [5, 1], strides = [2, 1]> (X) }",
+        """main (float[1, 2, 4, W] X) => (float[1, 2, 0, w] Y) {
+            P = MaxPool <kernel_shape = [5, 1], strides = [2, 1]> (X)  Y = Relu (P) }""",
         {"X": (1, 2, 4, 4)},
     ),
     (
         "an initializer that a run may replace",
         """main (float[n] v, int64[3] s) => (float[a, b, c] Y) <int64[3] s = {1, 1, 9}> {
-            Z = Reshape (v, s)  Y = MaxPool <kernel_shape = [3]> (Z) }""",
+            Z = Reshape (v, s)  P = MaxPool <kernel_shape = [3]> (Z)  Y = Relu (P) }""",
         {"v": (6,), "s": [1, 1, 6]},
     ),
     (
         "what is in a sequence",
         """main (seq(float[1, 2, 9]) S, int64 i) => (float[a, b, c] Y) {
-            Z = SequenceAt (S, i)  Y = MaxPool <kernel_shape = [3]> (Z) }""",
+            Z = SequenceAt (S, i)  P = MaxPool <kernel_shape = [3]> (Z)  Y = Relu (P) }""",
         {"S": [np.zeros((1, 2, 5), np.float32)], "i": 0},
     ),
 ]
@@ -191,7 +192,8 @@ def test_a_scan_proves_nothing() -> None:
         <ir_version: 8, opset_import: ["": 13]>
         main (float[1, 1, 12] S, float[5, 1] X) => (float[1, 1, k] Y, float[5, 1] W) {
             Y, W = Scan <num_scan_inputs = 1, body = b (float[1, 1, m] s, float[1] x) => (float[1, 1, n] t, float[1] w) {
-                t = MaxPool <kernel_shape = [2]> (s)
+                p = MaxPool <kernel_shape = [2]> (s)
+                t = Relu (p)
                 w = Identity (x)
             }> (S, X)
         }
