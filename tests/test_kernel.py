@@ -119,7 +119,7 @@ def test_both_ways(case: Case, waste: int) -> None:
 @settings(max_examples=600)
 @given(case=cases())
 def test_tap_by_tap_at_outputs(case: Case) -> None:
-    """As where runs of neighbours are long; rows with a pitch and what has no stride go on as elsewhere."""
+    """As where runs of neighbours are long; rows, and what has no stride, go on as elsewhere."""
     y, _ = max_pool_oracle(case.x, **case.attributes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "LONG_RUN", 0)

@@ -78,7 +78,7 @@ class Program:
         for number, along in enumerate(layout.passes, start=1):
             rest = layout.passes[number:]
             self._kept = (*self._kept[: along.number], _slice(along.anchors), *self._kept[along.number + 1 :])
-            if self._is_direct(along, layout):
+            if self._is_direct(along):
                 self._pass_directly(along)
                 continue
             self._pass(along, can_put_out=is_one_run and not rest)
@@ -120,11 +120,11 @@ class Program:
         """Whether all windows go on."""
         return all(part.indices(size) == (0, size, 1) for part, size in zip(self._kept, self._shape, strict=True))
 
-    def _is_direct(self, along: Pass, layout: Layout) -> bool:
+    def _is_direct(self, along: Pass) -> bool:
         """Whether tap by tap, at the positions of the outputs only, is faster: where runs of neighbours are long."""
-        if self._places is not None or along.is_along_rows or layout.pitch != layout.sizes[-1]:
+        if self._places is not None or along.is_along_rows or along.anchors.step == 1:
             return False
-        is_less = 0 < along.taps <= len(along.steps) * along.anchors.step and along.anchors.step > 1
+        is_less = 0 < along.taps <= len(along.steps) * along.anchors.step
         return is_less and prod(self._shape[along.number + 1 :]) >= LONG_RUN
 
     def _pass_directly(self, along: Pass) -> None:
