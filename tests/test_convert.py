@@ -648,3 +648,17 @@ def test_shapes_are_declared_where_nothing_else_says_them() -> None:
         assert tensor.elem_type == element_type
         assert [dim.dim_param or dim.dim_value for dim in tensor.shape.dim] == ["N", 2, 4]
     assert mp.restore_model(converted.model) == model
+
+
+def test_shapes_are_declared_once() -> None:
+    """What the model declares, as a tensor within it or as its output, is not declared again."""
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        main (float[1, 2, 9] X) => (float[1, 2, 3] Y) <float[1, 2, 4] pooled> {
+            pooled = MaxPool <kernel_shape = [2], strides = [2]> (X)
+            Y, indices = MaxPool <kernel_shape = [2]> (pooled)
+        }
+    """)
+    converted = convert(model).model
+    assert [value.name for value in converted.graph.value_info] == ["pooled", "indices"]
+    assert mp.restore_model(converted) == model

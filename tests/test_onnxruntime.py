@@ -357,6 +357,22 @@ def test_run_async_without_a_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (error, mp.failure_of(error)) == ("", None)
 
 
+def test_run_async_of_two_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told is the failure that came first: without a guard, the next node works on what it has left."""
+    model = parse_model("""
+        <ir_version: 8, opset_import: ["": 13]> main (float[2, 3, 6] X) => (float[2, 3, 3] Y) {
+            [first] Z = MaxPool <kernel_shape = [3]> (X)  [second] Y = MaxPool <kernel_shape = [2]> (Z) }
+    """)
+    session = mp.InferenceSession(model, two_threads())
+    assert [node.is_guarded for node in session.converted] == [False, False]
+    with mp.record_calls(), monkeypatch.context() as patch:
+        failed: list[str] = []
+        patch.setattr(op, "_run", lambda _x, node, *_, **__: failed.append(node) or 1 / 0)
+        error = told(session, X)[2]
+    assert failed == ["MaxPool 'first'", "MaxPool 'second'"]
+    assert error.startswith("MaxPool 'first': ZeroDivisionError: ")
+
+
 def test_many_asynchronous_runs() -> None:
     """Each callback is told of its own X, whatever ran on its thread before, be it of a plain session that is no more."""
     told(make("plain", DYNAMIC, two_threads()), X[..., :1])

@@ -9,6 +9,7 @@ from onnx.parser import parse_model
 import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 import pytest
+from subprocesses import printed
 from test_convert import convert, run_both
 from versions import ONNX
 
@@ -83,6 +84,32 @@ def test_folds(row: tuple) -> None:
             np.testing.assert_array_equal(r, mp.max_pool(integers, attributes.kernel_shape, **pads))
     else:
         run_both(model, {"Q": integers}, len(expected))
+
+
+CAPTURED = """
+    import sys
+    import numpy as np, onnxruntime, maxpool_ort as mp
+    from onnx.parser import parse_model
+    model = parse_model('<ir_version: 8, opset_import: ["": 13]>' + sys.argv[1])
+    feed = {"X": (np.arange(8) * 7 % 11).astype(np.uint8).reshape(1, 1, 8), "go": np.array(True)}
+    (theirs,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
+    (ours,) = mp.InferenceSession(model).run(None, feed)
+    print(np.array_equal(theirs, ours), mp.convert_model(model).converted[0].element_type)
+"""
+
+
+@pytest.mark.parametrize("taken", ["Cast <to = 1> (Q)", "DequantizeLinear (Q, s, z)", "Relu (D)"])
+def test_ends_that_a_body_takes(taken: str) -> None:
+    """Nothing is folded: ONNX Runtime ends the process where it takes out a pair of which only a body takes the end."""
+    text = f"""
+        main (uint8[1, 1, 8] X, bool go) => (float[a, b, c] W) <float s = {{0.5}}, uint8 z = {{3}}> {{
+            D = DequantizeLinear (X, s, z)
+            P = MaxPool <kernel_shape = [2]> (D)
+            Q = QuantizeLinear (P, s, z)
+            W = If (go) <then_branch = t () => (float[a, b, c] p) {{ p = {taken} }},
+                         else_branch = e () => (float[a, b, c] q) {{ q = {taken} }}>
+        }}"""
+    assert printed(CAPTURED, text) == "True float"
 
 
 def test_parameters_that_are_not_constant() -> None:
