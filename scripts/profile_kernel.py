@@ -6,10 +6,11 @@ Run in the environment that the package is installed in, on a quiet machine::
     python scripts/profile_kernel.py --workload "resnet stem" --dtype float32
 
 The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is `max_pool` on
-arrays; "calls" are NumPy's calls in it, timed one by one where they stand; "in cache" is what these calls would take if
-every element took as long as one more takes in such a call on a few thousand neighbours, which stay in cache. Below that
-no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the ratio if nothing but
-PyOp and NumPy's calls took time: ONNX Runtime's time / (PyOp + calls); the best ratio is its time / (PyOp + in cache).
+arrays, for float16 on float32, which is what Casts around a node of ours make of it in a session; "calls" are NumPy's
+calls in it, timed one by one where they stand; "in cache" is what these calls would take if every element took as long as
+one more takes in such a call on a few thousand neighbours, which stay in cache. Below that no order of these calls gets.
+"passes" are elements of all calls for each of X. "by calls" is the ratio if nothing but PyOp and NumPy's calls took time:
+ONNX Runtime's time / (PyOp + calls); the best ratio is its time / (PyOp + in cache).
 """
 
 import argparse
@@ -116,6 +117,7 @@ def profile(case: Case) -> list[str]:
     """The row of one workload."""
     theirs, border = (bench.measure(replace(case, peer=peer)) for peer in ("onnxruntime", "border"))
     x = case.x()
+    x = x.astype(np.float32) if case.dtype == "float16" else x
     pool = array_side(case, x)
     kernel, watched = [], []
     for _ in range(RUNS):

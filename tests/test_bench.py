@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 import signal
+from statistics import geometric_mean
 import subprocess
 import sys
 
@@ -376,6 +377,21 @@ def test_the_readme_shows_the_kept_profile_of_threads(workload: str) -> None:
         assert f"| {workload} | {dtype} {outputs} | {' | '.join(figures)} |" in README
 
 
+def test_the_readme_tells_what_two_threads_could_reach() -> None:
+    """The greatest ratio of a workload with strides if the kernel got what scripts/profile_threads.json says there is."""
+    theirs = {
+        (each.workload, each.dtype, each.outputs): each.peer_ms
+        for each in kept().results
+        if (each.peer, each.threads) == ("onnxruntime", 2)
+    }
+    strided = {each.name for each in workloads.WORKLOADS if max(each.attributes.strides) > 1}
+    rows = json.loads((ROOT / "scripts" / "profile_threads.json").read_text())["rows"]
+    best = max(
+        theirs[tuple(row[:3])] / ((float(row[3]) + float(row[4])) / float(row[8])) for row in rows if row[0] in strided
+    )
+    assert f"strides could be at most {best:.1f} times" in " ".join(README.split())
+
+
 def test_profile_of_threads() -> None:
     """Two threads and two processes do the work, and the table says how fast."""
     script = ROOT / "scripts" / "profile_threads.py"
@@ -392,5 +408,33 @@ def test_the_readme_shows_the_kept_profile() -> None:
     """README's profile is that of scripts/profile.json: float32 with Y, float64 with both, of all its workloads."""
     rows = [row for row in PROFILE["rows"] if tuple(row[1:3]) in {("float32", "Y"), ("float64", "Y+Indices")}]
     assert len(rows) >= 20
-    for workload, dtype, outputs, *figures, _, ratio, best in rows:
-        assert f"| {workload} | {dtype} {outputs} | {' | '.join(figures)} | {ratio} | {best} |" in README
+    for workload, dtype, outputs, *figures, _, ratio, by_calls, best in rows:
+        assert f"| {workload} | {dtype} {outputs} | {' | '.join(figures)} | {ratio} | {by_calls} | {best} |" in README
+
+
+def test_the_readme_tells_the_floor_of_the_hand_tuned_path() -> None:
+    """From the least to the greatest ratio, and means, of scripts/profile.json."""
+    kinds = {
+        (each.workload, each.dtype, each.outputs)
+        for each in kept().results
+        if report.group_of(each) == report.HAND_TUNED
+    }
+    rows = [[float(figure) for figure in row[-3:]] for row in PROFILE["rows"] if tuple(row[:3]) in kinds]
+    assert len(rows) == 16
+    reached, by_calls, best = zip(*rows, strict=True)
+    ranges = [f"{min(each):.2f} to {max(each):.2f}" for each in (by_calls, best)]
+    means = [f"{geometric_mean(each):.2f}" for each in (by_calls, best, reached)]
+    told = f"that is {ranges[0]} and {ranges[1]}, with means of {means[0]} and {means[1]}, for the {means[2]}"
+    assert told in " ".join(README.split())
+
+
+@pytest.mark.parametrize(("threads", "before"), [(1, "With Indices and strides of 2"), (2, "with two threads")])
+def test_the_readme_tells_the_kept_results_of_smooth_data(threads: int, before: str) -> None:
+    """From the least to the greatest ratio of scripts/bench_smooth.json."""
+    results = [each for each in kept("bench_smooth").results if each.threads == threads]
+    ratios = {dtype: [each.ratio for each in results if each.dtype == dtype] for dtype in ("float32", "float64")}
+    told = {dtype: f"{min(each):.2f} to {max(each):.2f}" for dtype, each in ratios.items()}
+    text = " ".join(README.split())
+    is_first = threads == 1
+    assert f"{before} float32 {'is then ' if is_first else ''}{told['float32']}" in text
+    assert f"float64 {told['float64']}{'; with two' if is_first else '.'}" in text
