@@ -27,7 +27,7 @@ WASTE = 8
 """How many times more operations on elements the passes may take than those of tap after tap, which cost more each."""
 MOST_POSITIONS = 4
 """How many times more positions than inputs a block may be laid out with."""
-FEW = 8
+FEW_COPIED, FEW_JOINED = 3, 8
 """Windows of a row that are mended one by one: a loop over all rows costs less than one in each row."""
 
 
@@ -79,7 +79,7 @@ class Pass:
     def mends(self, step: int) -> Iterator[Mend]:
         """The windows for which there is no whole one to join in a step."""
         distance, dilation = min(self.size, abs(step)), self.dilation
-        is_few = self.is_along_rows and distance <= FEW
+        is_few = self.is_along_rows and distance <= (FEW_COPIED if step > 0 else FEW_JOINED)
         if step > 0:
             if self.is_clipped:
                 windows = range(self.size - distance, self.size)
