@@ -682,7 +682,7 @@ class Statement(NamedTuple):
 # (name of the exception, why it has no row)
 WITHOUT_A_ROW = {
     "NotApplicable": "no error, but an outcome; tests/test_conformance.py",
-    "_CannotError": "does not leave bench.measure, in whose table it is a reason; tests/test_bench.py",
+    "CannotError": "does not leave bench.measure, in whose table it is a reason; tests/test_bench.py",
 }
 
 
