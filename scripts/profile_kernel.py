@@ -4,6 +4,7 @@ Run in the environment that the package is installed in, on a quiet machine::
 
     python scripts/profile_kernel.py                                  # all workloads, float32 and float64: some minutes
     python scripts/profile_kernel.py --workload "resnet stem" --dtype float32
+    python scripts/profile_kernel.py --model models/spp.onnx
 
 The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is `max_pool` on
 arrays, for float16 on float32, which is what Casts around a node of ours make of it in a session; "calls" are NumPy's
@@ -11,6 +12,9 @@ calls in it, timed one by one where they stand; "in cache" is what these calls w
 one more takes in such a call on a few thousand neighbours, which stay in cache. Below that no order of these calls gets.
 "passes" are elements of all calls for each of X. "by calls" is the ratio if nothing but PyOp and NumPy's calls took time:
 ONNX Runtime's time / (PyOp + calls); the best ratio is its time / (PyOp + in cache).
+
+Of a whole model, with all MaxPool nodes ours and by turns with the built-in: "ready" is one whose nodes return results that
+are ready; "by calls" what (ready + calls) are of the built-in's time.
 """
 
 import argparse
@@ -29,6 +33,8 @@ import numpy as np
 
 import maxpool_ort as mp
 from maxpool_ort import bench
+from maxpool_ort.bench_models import measure_model
+from maxpool_ort.feed import find_feed
 from maxpool_ort.kernel.program import Program
 from maxpool_ort.peers import array_side
 from maxpool_ort.table import best_table, track
@@ -41,6 +47,7 @@ HEADER = [
     "workload", "dtype", "outputs", "ONNX Runtime", "ours", "PyOp", "kernel", "calls", "in cache", "passes", "ratio",
     "by calls", "best ratio",
 ]  # fmt: skip
+MODEL_HEADER = ["model", "nodes", "built-in", "all ours", "ready", "calls", "all ours of built-in", "by calls"]
 Key = tuple[str, tuple[str, ...], str]
 """A function, the dtypes that it takes, and the one that it puts out."""
 
@@ -137,12 +144,30 @@ def profile(case: Case) -> list[str]:
     return [*row, *("-" if f is None else f"{f:.2f}" for f in (*figures, passes, *ratios))]
 
 
+def profile_model(path: str) -> list[str]:
+    """The row of a whole model."""
+    found = measure_model(path, 2 * RUNS)
+    session = mp.InferenceSession(path)
+    feed = find_feed(path, session.get_inputs(), [], 0).arrays
+    session.run(None, feed)
+    watched = []
+    for _ in range(RUNS):
+        with watching() as calls:
+            session.run(None, feed)
+        watched.append(sum(calls.seconds.values()) * 1e3)
+    built_in, done = found.built_in_ms or 0, median(watched)
+    figures = [built_in, found.all_ms or 0, found.ready_ms or 0, done]
+    ratios = [figures[1] / built_in, (figures[2] + done) / built_in]
+    return [found.model, str(found.nodes), *(f"{figure:.2f}" for figure in (*figures, *ratios))]
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workload", action="append", default=[], help="one workload; repeat for more (default: all)")
     parser.add_argument("--dtype", action="append", default=[], help="one dtype; repeat for more")
     parser.add_argument("--outputs", action="append", default=[], choices=("Y", "Y+Indices"), help="these only")
+    parser.add_argument("--model", action="append", default=[], help="these whole models, and no workloads")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
     mp.set_num_threads(1)
@@ -153,11 +178,12 @@ def main() -> int:
         threads=[1],
         peers=["border"],
     )
-    rows = [profile(case) for case in track(chosen, "profile")]
+    header = MODEL_HEADER if options.model else HEADER
+    rows = list(map(profile_model, options.model)) or [profile(case) for case in track(chosen, "profile")]
     print(
-        json.dumps({"machine": bench.machine(), "header": HEADER, "rows": rows}, indent=1)
+        json.dumps({"machine": bench.machine(), "header": header, "rows": rows}, indent=1)
         if options.json
-        else best_table(HEADER, rows)
+        else best_table(header, rows)
     )
     return 0
 

@@ -367,6 +367,23 @@ def test_profile() -> None:
     assert all(float(found[name]) > 0 for name in document["header"][3:])
 
 
+def test_profile_of_a_model() -> None:
+    """Its nodes' calls take some time, and a part of what they all take."""
+    command = [
+        sys.executable,
+        ROOT / "scripts" / "profile_kernel.py",
+        "--model",
+        ROOT / "models" / "spp.onnx",
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    document = json.loads(done.stdout)
+    ((name, nodes, *figures),) = document["rows"]
+    assert (name, nodes) == ("spp", "4")
+    assert len(figures) == len(document["header"]) - 2
+    assert all(float(figure) > 0 for figure in figures)
+
+
 @pytest.mark.parametrize("workload", ["vgg block", "video", "audio"])
 def test_the_readme_shows_the_kept_profile_of_threads(workload: str) -> None:
     """README's table of threads is that of scripts/profile_threads.json, for three workloads."""
