@@ -43,7 +43,7 @@ def test_peers_give_what_we_give(dtype: str, with_indices: bool, peer: str) -> N
 
 @pytest.mark.parametrize("dtype", workloads.DTYPE_NAMES)
 def test_smooth_data(dtype: str) -> None:
-    """Neighbours are closer than random numbers are, much is 0, nothing below; and the peers get the same."""
+    """Neighbours are closer than random numbers are, much is 0, nothing below; and a peer gets the same."""
     workload = workloads.make_workload("", (2, 3, 40, 40), 3)
     x, random = (Case(workload, dtype, True, 1, "onnxruntime", data).x() for data in ("smooth", "random"))
     assert (x.dtype, x.shape) == (random.dtype, random.shape)
@@ -53,7 +53,7 @@ def test_smooth_data(dtype: str) -> None:
         np.abs(np.diff(each.astype(float))).mean() / np.ptp(each.astype(float)) for each in (x, random)
     )
     assert 0 < apart < random_apart / 3
-    assert bench.measure(Case(workload, dtype, True, 1, "onnxruntime", "smooth"), pairs=1).ratio > 0
+    assert bench.measure(Case(workload, dtype, True, 1, "textbook", "smooth"), pairs=1).ratio > 0
 
 
 # attributes of workloads that the textbook operator must get right too
@@ -365,6 +365,20 @@ def test_profile() -> None:
     found = dict(zip(document["header"], row, strict=True))
     assert found["passes"] == f"{1 + 1 / 2 + 1 / 2 + 1 / 4:.2f}"
     assert all(float(found[name]) > 0 for name in document["header"][3:])
+
+
+def test_the_readme_tells_how_windows_grow() -> None:
+    """A window of 128 against one of 3, of scripts/bench.json."""
+    ms = {(each.what, each.outputs): each.ms for each in kept().growth}
+    y, both = (ms["window of 128", outputs] / ms["window of 3", outputs] for outputs in ("Y", "Y+Indices"))
+    assert f"costs {y:.1f} times one of 3 for each output, with Indices {both:.1f} times" in README
+
+
+def test_the_readme_tells_the_floor_of_a_model() -> None:
+    """That of inception_v1, of scripts/profile_models.json."""
+    rows = json.loads((ROOT / "scripts" / "profile_models.json").read_text())["rows"]
+    (by_calls,) = (row[-1] for row in rows if row[0] == "light_inception_v1")
+    assert f"inception_v1 takes {by_calls} times as long" in " ".join(README.split())
 
 
 def test_profile_of_a_model() -> None:
