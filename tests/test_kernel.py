@@ -182,18 +182,21 @@ Window = set[int] | None
 def grown(along: passes.Pass) -> list[Window]:
     """The windows at all positions of an axis after its steps, as sets of positions; None: nobody knows."""
 
-    def joined(windows: list[Window], first: int, second: int) -> Window:
-        both = [windows[each] if 0 <= each < along.size else None for each in (first, second)]
-        return None if None in both else both[0] | both[1]
+    def joined(windows: list[Window], earlier: int, later: int) -> Window:
+        first, second = (windows[each] if 0 <= each < along.size else None for each in (earlier, later))
+        return None if first is None or second is None else first | second
 
     windows: list[Window] = [{position} for position in range(along.size)]
     for step in along.steps:
-        after = [joined(windows, position, position + step) for position in range(along.size)]
+        after = [joined(windows, position - step.back, position + step.ahead) for position in range(along.size)]
         for mend in along.mends(step):
-            assert mend.is_joined or mend.windows == mend.earlier
-            earlier = [*mend.earlier] * (len(mend.windows) if len(mend.earlier) == 1 else 1)
-            for position, other in zip(mend.windows, earlier, strict=True):
-                after[position] = joined(windows, position, other)
+            earlier, later = (
+                [*others] * (len(mend.windows) if len(others) == 1 else 1)
+                for others in (mend.earlier, mend.later or mend.earlier)
+            )
+            for position, first, second in zip(mend.windows, earlier, later, strict=True):
+                assert first <= second, "of equals, the first would not stay"
+                after[position] = joined(windows, first, second)
         windows = after
     return windows
 
@@ -228,6 +231,17 @@ def test_windows_grow_to_what_outputs_see() -> None:
                         set(axis.window(output)) for output in range(seen.start, seen.stop)
                     ]
     assert checked > 50_000
+
+
+@pytest.mark.parametrize("is_along_rows", [False, True])
+def test_steps_are_as_few_as_can_be(is_along_rows: bool) -> None:
+    """Windows of k taps, half of them in the pads at most, take ceil(log2 k) steps."""
+    for kernel_size in range(1, 140):
+        least = int(np.ceil(np.log2(kernel_size)))
+        for pad_begin in range(kernel_size // 2 + 1):
+            axis = Axis.of(200, kernel_size, pad_begin=pad_begin, pad_end=kernel_size // 2)
+            along = passes._pass(1, axis, is_along_rows=is_along_rows)  # noqa: SLF001
+            assert len(along.steps) == least, axis
 
 
 @pytest.mark.parametrize("kernel_size", [255, 256, 257, 258])

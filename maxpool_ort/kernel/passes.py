@@ -1,27 +1,30 @@
 """How windows grow: the passes that lead from a block of X to its outputs, worked out once for a geometry.
 
 A maximum is separable, one pass per spatial axis. In a pass, maxima of 2, 4, 8, ... taps each come from the maxima
-before and the same moved on, so k taps cost ceil(log2 k) steps, or one more, rather than k - 1.
+before and the same moved on, so k taps cost ceil(log2 k) steps rather than k - 1.
 
 Each step runs over the block as one run of elements: the windows of all positions at stride 1, at full speed however
 short the rows are; those that cross the ends of rows, planes of rows and so on are mended after it.
 
-No pads are laid out. A window grows from its anchor, a tap of it that lies in the input: first forward to its last tap,
-then back to its first. In a step forward, what it would join may lie behind the input: it ends there, and stays as it
-is. In a step back, what it would join may begin before the input: then it joins the one that begins at the first
-position where a tap of it can be, which reaches far enough.
+No pads are laid out. A window grows from its anchor, a tap of it that lies in the input: forward to at least half of
+its taps, then in one step to both sides; or, where there is less than half behind the anchors, forward to what there
+is, and then back in several steps. If what a window would join begins before the input, it joins the one that begins at
+the first position where a tap of it can be, which reaches far enough. If that begins behind the input, the window stays
+as it is. Or, if many in a row would, they first grow as if the row went on, and in the step to both sides those that
+end behind the input join the last one that ends in it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.geometry import Axis
 
-__all__ = ["Layout", "Mend", "Pass", "first_taps", "is_dense", "lay_out", "seen_outputs"]
+__all__ = ["Layout", "Mend", "Pass", "Step", "first_taps", "is_dense", "lay_out", "seen_outputs"]
 
 WASTE = 8
 """How many times more operations on elements the passes may take than those of tap after tap, which cost more each."""
@@ -31,15 +34,23 @@ FEW_COPIED, FEW_JOINED = 3, 8
 """Windows of a row that are mended one by one: a loop over all rows costs less than one in each row."""
 
 
-@dataclass(frozen=True)
-class Mend:
+class Step(NamedTuple):
+    """Each window becomes the maximum of two: of the one so far back, and of the one so far ahead."""
+
+    back: int
+    ahead: int
+    last: int | None = None
+    """The last one that ends in the input, if others are to join it in place of those that end behind it."""
+
+
+class Mend(NamedTuple):
     """Windows near an end of an axis, and those from before a step of which each is the maximum, as positions."""
 
     windows: range
     earlier: range
     """One for each, or one for all."""
-    is_joined: bool
-    """Whether the other one is that which grew from the same position; or they stay as they were."""
+    later: range | None
+    """Likewise; None if the windows are as the earlier ones were."""
 
 
 @dataclass(frozen=True)
@@ -52,49 +63,61 @@ class Pass:
     size: int
     """Positions along it."""
     dilation: int
-    steps: tuple[int, ...]
-    """How far on in the axis lies what each window joins; in steps back, negative."""
+    steps: tuple[Step, ...]
     anchors: range
     """Positions from which the windows of the outputs grow."""
     is_clipped: bool
-    """Whether the window of the last output ends behind the input."""
+    """Whether windows stay as they are when what they would join begins behind the input."""
+
+    @property
+    def back(self) -> int:
+        """How far before its anchor a whole window begins."""
+        return sum(step.back for step in self.steps)
 
     @property
     def taps(self) -> int:
         """Of a whole window, but its anchor."""
-        return sum(map(abs, self.steps)) // self.dilation
+        return sum(step.back + step.ahead for step in self.steps) // self.dilation
 
     def joins(self) -> Iterator[tuple[range, range]]:
         """For each of these taps: the windows of outputs, by number, that have it in the block, and where it lies."""
-        back, forward = (sum(max(0, sign * step) for step in self.steps) for sign in (-1, 1))
-        stride = self.anchors.step
-        for distance in [*range(-back, 0, self.dilation), *range(self.dilation, forward + 1, self.dilation)]:
-            positions = range(self.anchors.start + distance, self.anchors.stop + distance, stride)
+        forward, stride = self.taps * self.dilation - self.back, self.anchors.step
+        for distance in [*range(-self.back, 0, self.dilation), *range(self.dilation, forward + 1, self.dilation)]:
+            positions = _moved(self.anchors, distance)
             windows = range(
                 max(0, -(positions.start // stride)), min(len(positions), -((positions.start - self.size) // stride))
             )
             if windows:
                 yield windows, positions[windows.start : windows.stop]
 
-    def mends(self, step: int) -> Iterator[Mend]:
-        """The windows for which there is no whole one to join in a step."""
-        distance, dilation = min(self.size, abs(step)), self.dilation
-        is_few = self.is_along_rows and distance <= (FEW_COPIED if step > 0 else FEW_JOINED)
-        if step > 0:
-            if self.is_clipped:
-                windows = range(self.size - distance, self.size)
-                for part in [windows[i : i + 1] for i in range(distance)] if is_few else [windows]:
-                    yield Mend(part, part, is_joined=False)
-        elif is_few or distance > dilation**2:
-            for first in range(distance if is_few else dilation):
-                start = first % dilation
-                yield Mend(
-                    range(distance)[first :: distance if is_few else dilation], range(start, start + 1), is_joined=True
-                )
+    def mends(self, step: Step) -> Iterator[Mend]:
+        """The windows for which there are not two whole ones to join in a step."""
+        for windows, first in self._by_residues(min(self.size, step.back)):
+            yield Mend(windows, first, _moved(windows, step.ahead))
+        if step.last is not None:
+            start = step.last - step.ahead + 1
+            for numbers, residues in self._by_residues(self.anchors.stop - start):
+                windows = _moved(numbers, start)
+                yield Mend(windows, _moved(windows, -step.back), _moved(residues, step.last - self.dilation + 1))
+        elif self.is_clipped and step.ahead:
+            count = min(self.size, step.ahead)
+            together = 1 if self.is_along_rows and count <= FEW_COPIED else count
+            for start in range(self.size - count, self.size, together):
+                windows = range(start, start + together)
+                yield Mend(windows, _moved(windows, -step.back), None)
+
+    def _by_residues(self, count: int) -> Iterator[tuple[range, range]]:
+        """The numbers below count, by those that are mended together, and their residues modulo the dilation."""
+        dilation = self.dilation
+        is_few = self.is_along_rows and count <= FEW_JOINED
+        if is_few or count > dilation**2:
+            for first in range(count if is_few else dilation):
+                residue = first % dilation
+                yield range(first, count, count if is_few else dilation), range(residue, residue + 1)
         else:
-            for start in range(0, distance, dilation):
-                windows = range(start, min(distance, start + dilation))
-                yield Mend(windows, range(len(windows)), is_joined=True)
+            for start in range(0, count, dilation):
+                numbers = range(start, min(count, start + dilation))
+                yield numbers, range(len(numbers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,22 +160,35 @@ def lay_out(axes: Sequence[Axis], itemsize: int, *, with_indices: bool) -> Layou
 def _pass(number: int, axis: Axis, *, is_along_rows: bool) -> Pass:
     back, anchors = _anchors(axis)
     size = _positions(axis)
+    steps = _steps(axis, is_along_rows=is_along_rows)
     return Pass(
         number=number,
         is_along_rows=is_along_rows,
         size=size,
         dilation=axis.dilation,
-        steps=_steps(axis),
+        steps=steps,
         anchors=anchors,
-        is_clipped=anchors[-1] + (axis.kernel - 1 - back) * axis.dilation >= size,
+        is_clipped=anchors[-1] + (axis.kernel - 1 - back) * axis.dilation >= size
+        and all(step.last is None for step in steps),
     )
 
 
-def _steps(axis: Axis) -> tuple[int, ...]:
-    """First those forward, to all that lies behind the anchor; those back are negative."""
-    forward = axis.kernel - _anchors(axis)[0]
-    taps = *_shifts(forward), *(-shift for shift in _shifts(axis.kernel, forward))
-    return tuple(tap * axis.dilation for tap in taps)
+def _steps(axis: Axis, *, is_along_rows: bool) -> tuple[Step, ...]:
+    """First those forward, then those that join windows that begin before."""
+    back, anchors = _anchors(axis)
+    dilation, size = axis.dilation, _positions(axis)
+    width = forward = axis.kernel - back
+    is_inside = size >= axis.extent  # each window is, at one end at least
+    if is_inside:
+        width = min(forward, 1 << ((axis.kernel + 1) // 2 - 1).bit_length())
+    ahead, last = (forward - width) * dilation, size - 1 - (width - 1) * dilation
+    distances = [shift * dilation for shift in _shifts(axis.kernel, width)]
+    is_many = is_inside and is_along_rows and width > FEW_JOINED
+    is_cut = is_many and anchors[-1] + ahead - min(distances) <= last  # of the two that join, it is the later one
+    return (
+        *(Step(0, shift * dilation) for shift in _shifts(width)),
+        *(Step(distance - ahead, ahead, last if is_cut else None) for distance in distances),
+    )
 
 
 def _anchors(axis: Axis) -> tuple[int, range]:
@@ -182,7 +218,7 @@ def is_dense(axes: Sequence[Axis]) -> bool:
     if any(axis.stop == axis.start for axis in map(seen_outputs, axes)):
         return False
     size = prod(map(_positions, axes))
-    steps = sum(len(_steps(axis)) for axis in axes) * size
+    steps = sum(len(_steps(axis, is_along_rows=False)) for axis in axes) * size
     by_taps = sum(len(axis.taps) * prod([*inputs[:i], *(a.output for a in axes[i:])]) for i, axis in enumerate(axes))
     is_numbered = sum((axis.kernel - 1).bit_length() for axis in axes) <= 64  # else no integers hold a tap's number
     return is_numbered and 0 < steps <= WASTE * by_taps and size <= MOST_POSITIONS * prod(inputs)
@@ -199,6 +235,10 @@ def _shifts(kernel: int, width: int = 1) -> list[int]:
         shifts.append(min(width, kernel - width))
         width += shifts[-1]
     return shifts
+
+
+def _moved(positions: range, distance: int) -> range:
+    return range(positions.start + distance, positions.stop + distance, positions.step)
 
 
 def first_taps(axis: Axis, outputs: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

@@ -84,17 +84,10 @@ class Places:
         """Windows join others."""
         self._made = self._next()
 
-    def join(
-        self,
-        step: int,
-        windows: Key,
-        joined: tuple[Key, Key],
-        maxima: tuple[Any, Any],
-        lag: NDArray[np.intp] | None = None,
-    ) -> None:
+    def join(self, windows: Key, joined: tuple[Key, Key], maxima: tuple[Any, Any], offsets: tuple[Any, Any]) -> None:
         """These windows are made of two each, the earlier and the later ones, of these maxima.
 
-        ``lag``: how much less than ``step`` the later ones lie behind the earlier ones; of the length of their axis.
+        ``offsets``: how far behind the beginnings of the windows these begin; integers, or one for each along the axis.
         """
         out = part(self._made, windows)
         is_greater = self._calls.buffer("is greater", out.shape, _BOOL)
@@ -104,23 +97,29 @@ class Places:
         if self.are_positions:
             self._calls.add(np.multiply, later, chosen, out=moved)
         else:
-            field = self._fields[-1]
-            ahead = out.dtype.type(field.number(abs(step)))
-            if self._are_zero and lag is None:
-                self._calls.add(np.multiply, chosen, ahead, out=out)
+            first, second = (self._numbers(offset) for offset in offsets)
+            if self._are_zero and not first.any():
+                self._calls.add(np.multiply, chosen, second, out=out)
                 return
             moved = self._calls.buffer("moved", out.shape, out.dtype)
-            self._calls.add(np.add, later, ahead, out=moved)
+            self._calls.add(np.add, later, second, out=moved)
             self._calls.add(np.multiply, moved, chosen, out=moved)
-            if lag is not None:
-                behind = lag.reshape(-1, *[1] * (len(self._shape) - 1 - field.along.number))
-                self._calls.add(np.add, earlier, field.number(behind).astype(out.dtype), out=chosen)
+            if first.any():
+                self._calls.add(np.add, earlier, first, out=chosen)
                 earlier = chosen
         self._calls.add(np.maximum, earlier, moved, out=out)
 
-    def stay(self, windows: Key) -> None:
-        """These windows join none."""
-        places = np.uint8(0) if self._are_zero else part(self._places, windows)
+    def _numbers(self, offset: Any) -> Any:
+        """Of the taps that lie so far behind the beginning of a window."""
+        field = self._fields[-1]
+        numbers = field.number(np.asarray(offset)).astype(self._dtype)
+        if (numbers == numbers.flat[0]).all():
+            return numbers.flat[0]
+        return numbers.reshape(-1, *[1] * (len(self._shape) - 1 - field.along.number))
+
+    def stay(self, windows: Key, earlier: Key) -> None:
+        """These windows are what the earlier ones were."""
+        places = np.uint8(0) if self._are_zero else part(self._places, earlier)
         self._calls.add(copy, places, out=part(self._made, windows))
 
     def end_step(self) -> None:
@@ -140,11 +139,7 @@ class Places:
         """From numbers of taps to positions: modulo what their type holds, since windows may begin before X."""
         numbers, self._dtype, self.are_positions = self._places, self._position_dtype, True
         strides = [self._strides[field.along.number - 1] for field in self._fields]
-        back = sum(
-            min(0, step) * stride
-            for field, stride in zip(self._fields, strides, strict=True)
-            for step in field.along.steps
-        )
+        back = -sum(field.along.back * stride for field, stride in zip(self._fields, strides, strict=True))
         starts = (grid(self._anchors, self._strides) + _wrapped(back, np.dtype(np.int64))).astype(self._dtype)
         if self._are_zero:
             self._places, self._are_zero = np.broadcast_to(starts, self._shape), False

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.kernel.calls import INDICES, ORIGINS, Y_AS_INTEGERS, Block, Calls, Key, X, Y, copy, narrowed, part
-from maxpool_ort.kernel.passes import Layout, Pass
+from maxpool_ort.kernel.passes import Layout, Pass, Step
 from maxpool_ort.kernel.places import Places
 from maxpool_ort.kernel.sortable import lowest
 from maxpool_ort.kernel.workspace import Workspace
@@ -143,41 +143,36 @@ class Program:
             earlier = anchors if are_all_joined and number == 0 else out
             self.calls.add(np.maximum, earlier, part(source, (*before, _slice(taps))), out=out)
 
-    def _step(self, along: Pass, step: int, maxima: Array | int) -> None:
-        """Let each window join another one."""
+    def _step(self, along: Pass, step: Step, maxima: Array | int) -> None:
+        """Let each window join another one, or two others."""
         if self._places is not None:
             self._places.begin_step()
-        size, distance = prod(self._shape), abs(step) * prod(self._shape[along.number + 1 :])
-        if distance < size:
-            earlier, later = slice(0, size - distance), slice(distance, size)
-            self._join(step, maxima, earlier if step > 0 else later, earlier, later)
+        size, inner = prod(self._shape), prod(self._shape[along.number + 1 :])
+        before, behind = step.back * inner, step.ahead * inner
+        if before + behind < size:
+            joined = slice(0, size - before - behind), slice(before + behind, size)
+            self._join(maxima, slice(before, size - behind), joined, (0, step.back + step.ahead))
         for mend in along.mends(step):
-            windows, first = self._keys(along, mend.windows, mend.earlier)
-            if mend.is_joined:
-                lag = abs(step) - np.subtract(mend.windows, mend.earlier)
-                self._join(step, maxima, windows, first, windows, lag if lag.any() else None)
-            else:
-                self.calls.add(copy, part(self._maxima, windows), out=part(maxima, windows))
+            if mend.later is None:
+                windows, earlier = self._keys(along, mend.windows, mend.earlier)
+                self.calls.add(copy, part(self._maxima, earlier), out=part(maxima, windows))
                 if self._places is not None:
-                    self._places.stay(windows)
+                    self._places.stay(windows, earlier)
+            else:
+                windows, earlier, later = self._keys(along, mend.windows, mend.earlier, mend.later)
+                starts = np.subtract(mend.windows, step.back)
+                offsets = np.subtract(mend.earlier, starts), np.subtract(mend.later, starts)
+                self._join(maxima, windows, (earlier, later), offsets)
         self._maxima = maxima
         if self._places is not None:
             self._places.end_step()
 
-    def _join(
-        self,
-        step: int,
-        maxima: Array | int,
-        windows: Key,
-        earlier: Key,
-        later: Key,
-        lag: NDArray[np.intp] | None = None,
-    ) -> None:
-        """Make these windows of two each, of which the later ones lie a step behind, or less as lag says."""
-        joined = part(self._maxima, earlier), part(self._maxima, later)
-        self.calls.add(np.maximum, *joined, out=part(maxima, windows))
+    def _join(self, maxima: Array | int, windows: Key, joined: tuple[Key, Key], offsets: tuple[Any, Any]) -> None:
+        """Make these windows of two each, which begin so far behind the beginnings of these windows."""
+        earlier, later = (part(self._maxima, key) for key in joined)
+        self.calls.add(np.maximum, earlier, later, out=part(maxima, windows))
         if self._places is not None:
-            self._places.join(step, windows, (earlier, later), joined, lag)
+            self._places.join(windows, joined, (earlier, later), offsets)
 
     def _keys(self, along: Pass, *parts: range) -> list[Key]:
         """Of positions along an axis; of single ones in rows as of one run, which takes less time than a block."""
