@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
+from itertools import product
 import math
 import os
 from pathlib import Path
@@ -122,32 +123,31 @@ class Growth:
 
 
 def growth(pairs: int = PAIRS) -> Iterator[Growth]:
-    """Windows of 3 and of 128 an axis; N, C and the spatial size over three decades."""
-    sizes = [
-        ("window of 3", (1, 8, 256, 256), 3),
-        ("window of 128", (1, 8, 256, 256), 128),
-        *((f"N = {n}", (n, 8, 32, 32), 3) for n in (1, 10, 100, 1000)),
-        *((f"C = {c}", (1, c, 32, 32), 3) for c in (8, 80, 800, 8000)),
-        *((f"size {size} x {size}", (1, 8, size, size), 3) for size in (32, 101, 320, 1012)),
+    """Windows of 3 and of 128 an axis; N, C and the spatial size over three decades; each of these by turns."""
+    series = [
+        [(f"window of {kernel}", (1, 8, 256, 256), kernel) for kernel in (3, 128)],
+        [(f"N = {n}", (n, 8, 32, 32), 3) for n in (1, 10, 100, 1000)],
+        [(f"C = {c}", (1, c, 32, 32), 3) for c in (8, 80, 800, 8000)],
+        [(f"size {size} x {size}", (1, 8, size, size), 3) for size in (32, 101, 320, 1012)],
     ]
     before = get_num_threads()
     set_num_threads(1)
     try:
-        for what, shape, kernel in sizes:
-            workload = make_workload(what, shape, kernel, auto_pad="SAME_UPPER")
-            for with_indices in (False, True):
-                case = Case(workload, "float32", with_indices, 1, "")
-                x = case.x()
-                run = our_side(case, x)
-                run()
-                times = []
-                for _ in range(pairs):
+        for sizes, with_indices in product(series, (False, True)):
+            workloads = [make_workload(*size, auto_pad="SAME_UPPER") for size in sizes]
+            chosen = [Case(workload, "float32", with_indices, 1, "") for workload in workloads]
+            sides = [our_side(case, case.x()) for case in chosen]
+            times: list[list[float]] = [[] for _ in sides]
+            for _ in range(pairs):
+                for run, of_side in zip(sides, times, strict=True):
+                    run()
                     start = perf_counter()
                     run()
-                    times.append(perf_counter() - start)
-                seconds = median(times)
-                mib = _scratch_mib(array_side(case, x))
-                yield Growth(what, case.outputs, seconds * 1e3, seconds * 1e9 / x.size, mib)
+                    of_side.append(perf_counter() - start)
+            for case, seconds in zip(chosen, map(median, times), strict=True):
+                mib = _scratch_mib(array_side(case, case.x()))
+                elements = math.prod(case.workload.shape)  # of X and, since strides are 1, of Y
+                yield Growth(case.workload.name, case.outputs, seconds * 1e3, seconds * 1e9 / elements, mib)
     finally:
         set_num_threads(before)
 
