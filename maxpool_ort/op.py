@@ -32,6 +32,7 @@ from maxpool_ort.failures import failed_shape
 from maxpool_ort.interrupts import enter_body, leave_body
 from maxpool_ort.kernel import Pooling
 from maxpool_ort.limits import check_memory, get_memory_limit
+from maxpool_ort.outputs import allocator
 from maxpool_ort.schema import DOMAIN, OP_TYPE, OP_TYPE_WITH_INDICES, MaxPoolAttributes
 
 _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
@@ -96,7 +97,7 @@ class _Output(np.ndarray[Any, Any]):
 def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[Array, Array | None]:
     start = perf_counter()
     decoded, pooling = _prepared(attributes, x.shape, x.itemsize, get_memory_limit(), with_indices=with_indices)
-    y, indices = pooling(x)
+    y, indices = pooling(x, allocator())
     if _recorders:
         call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start, with_indices)
         for calls, with_x in _recorders:

@@ -25,6 +25,7 @@ CONVERSION = [
 # Tests that run on the mutants of a module, those of its name first; of all others those of the operator.
 TESTS = {
     **dict.fromkeys(["limits", "interrupts", "failures", "op", "session"], BORDER),
+    "outputs": ["outputs"],
     "wire": [*OPERATOR, "convert", "unchanged"],
     "array": ["limits", *OPERATOR],
     **{
@@ -288,6 +289,12 @@ MUTANTS = [
     ("failures", "_first(thread, start) or failure_of(error)", "failure_of(error)"),
     ("failures", " and failure.when >= start", ""),
     ("failures", "return (*[1] * rank, number)", "return (number,)"),
+    ("outputs", "next(numbers)", "0"),
+    ("outputs", "if size < LEAST_BYTES:", "if False:"),
+    ("outputs", "if size > MOST_BYTES:", "if False:"),
+    ("outputs", "or memory.size < size", ""),
+    ("outputs", "_kept[self._number] = self._memory", "pass"),
+    ("outputs", "_Memory(number, memory)", "memory"),
     ("op", "_registering = threading.RLock()", "_registering = threading.Semaphore(16)"),
     ("session", "_placing = threading.RLock()", "_placing = threading.Semaphore(16)"),
 ]  # fmt: skip

@@ -4,6 +4,7 @@
 where that does not pay, by ``taps``. Nothing is checked here: the geometry that comes in is right, and fits X.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -48,10 +49,10 @@ class Pooling:
         self._shape = (*shape[:2], *geometry.output_spatial_shape)
         self._plans: dict[tuple[int, int], Plan] = {}
 
-    def __call__(self, x: Array) -> tuple[Array, Array | None]:
-        """Y, and Indices or None; both are new and C-contiguous."""
-        y = np.empty(self._shape, x.dtype)
-        indices = np.empty(self._shape, np.int64) if self._with_indices else None
+    def __call__(self, x: Array, empty: Callable[..., Array] = np.empty) -> tuple[Array, Array | None]:
+        """Y, and Indices or None, C-contiguous; ``empty``, called for Y first, makes them."""
+        y = empty(self._shape, x.dtype)
+        indices = empty(self._shape, np.int64) if self._with_indices else None
         if not y.size:
             return y, indices
         is_large = x.nbytes * (3 if self._with_indices else 1) >= THREADED_BYTES
