@@ -32,20 +32,22 @@ class _Memory:
         _kept[self._number] = self._memory
 
 
-def allocator() -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """As np.empty, for the outputs of one run: first Y, then Indices."""
+def allocator(size: int) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
+    """As np.empty, for the outputs of one run: first Y, then Indices, of about as many elements as X, size, at most."""
+    if size * 8 < LEAST_BYTES:
+        return np.empty
     numbers = count()
 
     def empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        number, size = next(numbers), prod(shape) * np.dtype(dtype).itemsize
-        if size < LEAST_BYTES:
+        number, needed = next(numbers), prod(shape) * np.dtype(dtype).itemsize
+        if needed < LEAST_BYTES:
             return np.empty(shape, dtype)
         memory = _kept.pop(number, None)
-        if size > MOST_BYTES:
+        if needed > MOST_BYTES:
             return np.empty(shape, dtype)
-        if memory is None or memory.size < size:
-            memory = np.empty(size, np.uint8)
-        made: NDArray[Any] = np.asarray(_Memory(number, memory))[:size].view(dtype).reshape(shape)
+        if memory is None or memory.size < needed:
+            memory = np.empty(needed, np.uint8)
+        made: NDArray[Any] = np.asarray(_Memory(number, memory))[:needed].view(dtype).reshape(shape)
         return made
 
     return empty

@@ -25,7 +25,7 @@ def nothing_kept() -> Iterator[None]:
 
 def addresses(*sizes: int, dtype: DTypeLike = np.uint8) -> list[int]:
     """Where the outputs of one run were, of so many elements."""
-    empty = outputs.allocator()
+    empty = outputs.allocator(MIB)
     arrays = [empty((size,), dtype) for size in sizes]
     return [array.ctypes.data for array in arrays]
 
@@ -68,14 +68,14 @@ def test_bounds(size: int, first: int, later: int) -> None:
 
 def test_not_while_it_is_in_use() -> None:
     """An array, or any view of it, keeps its memory from all others, and has what was put in."""
-    empty = outputs.allocator()
+    empty = outputs.allocator(MIB)
     y = empty((2, MIB), np.float32)
     y[...] = 7
     view = y.view(np.uint32)[1, 3:].reshape(-1, 1)
     del y
     assert not kept()
     addresses(8 * MIB)
-    outputs.allocator()((8 * MIB,), np.uint8)[...] = 0
+    outputs.allocator(MIB)((8 * MIB,), np.uint8)[...] = 0
     assert (view.view(np.float32) == 7).all()
     del view
     assert kept() == [8 * MIB]
