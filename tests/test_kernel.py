@@ -636,12 +636,12 @@ def test_threads_start_late_and_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planes", "with_indices", "expected"), [(192, False, 2), (191, False, 1), (64, True, 2), (63, True, 1)]
+    ("planes", "with_indices", "expected"), [(192, False, 2), (191, False, 1), (96, True, 2), (95, True, 1)]
 )
 def test_large_enough_for_two_threads(
     planes: int, with_indices: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 12 MiB on there are more threads, with Indices from 4 MiB on."""
+    """From 12 MiB on there are more threads, with Indices from 6 MiB on."""
     given = []
     monkeypatch.setattr(threads, "_chosen", 2)
     monkeypatch.setattr(kernel, "run_all", lambda _work, _items, count: given.append(count))

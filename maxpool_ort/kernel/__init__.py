@@ -25,7 +25,7 @@ __all__ = ["Pooling", "get_num_threads", "pooling", "set_num_threads"]
 Array = NDArray[Any]
 
 THREADED_BYTES = 12 * 1024 * 1024
-"""Smaller inputs are done before a second thread, which sleeps between runs, has begun; with Indices, of a third."""
+"""Smaller inputs are done before a second thread, which sleeps between runs, has begun; with Indices, of half of it."""
 
 
 class Pooling:
@@ -55,7 +55,7 @@ class Pooling:
         indices = empty(self._shape, np.int64) if self._with_indices else None
         if not y.size:
             return y, indices
-        is_large = x.nbytes * (3 if self._with_indices else 1) >= THREADED_BYTES
+        is_large = x.nbytes * (2 if self._with_indices else 1) >= THREADED_BYTES
         threads = get_num_threads() if is_large else 1
         plan = self._plan(x.itemsize, threads)
         x_planes = x.reshape(self._planes, *self._sizes)
