@@ -33,7 +33,7 @@ class _Memory:
 
 
 def allocator(size: int) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
-    """As np.empty, for the outputs of one run: first Y, then Indices, of about as many elements as X, size, at most."""
+    """As np.empty, for the outputs of one run, first Y, then Indices, of about ``size`` elements at most."""
     if size * 8 < LEAST_BYTES:
         return np.empty
     numbers = count()

@@ -28,7 +28,7 @@ from typing import Any
 
 import maxpool_ort as mp
 from maxpool_ort import bench
-from maxpool_ort.kernel import THREADED_BYTES
+from maxpool_ort.kernel import is_large
 from maxpool_ort.peers import array_side, our_side
 from maxpool_ort.table import best_table, track
 from maxpool_ort.workloads import Case, cases
@@ -123,7 +123,7 @@ def main() -> int:
     chosen = cases(
         workloads=options.workload, dtypes=options.dtype or ["float32", "float64"], threads=[1], peers=["border"]
     )
-    large = [case for case in chosen if case.x().nbytes * (2 if case.with_indices else 1) >= THREADED_BYTES]
+    large = [case for case in chosen if is_large(case.x().nbytes, with_indices=case.with_indices)]
     rows = [profile(case) for case in track(large, "threads")]
     mp.set_num_threads(before)
     print(

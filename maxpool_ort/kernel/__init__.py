@@ -20,12 +20,17 @@ from maxpool_ort.kernel.sortable import lowest
 from maxpool_ort.kernel.threads import get_num_threads, run_all, set_num_threads
 from maxpool_ort.kernel.workspace import thread_workspace
 
-__all__ = ["Pooling", "get_num_threads", "pooling", "set_num_threads"]
+__all__ = ["Pooling", "get_num_threads", "is_large", "pooling", "set_num_threads"]
 
 Array = NDArray[Any]
 
 THREADED_BYTES = 12 * 1024 * 1024
 """Smaller inputs are done before a second thread, which sleeps between runs, has begun; with Indices, of half of it."""
+
+
+def is_large(nbytes: int, *, with_indices: bool) -> bool:
+    """Whether X of so many bytes is worth several threads."""
+    return nbytes * (2 if with_indices else 1) >= THREADED_BYTES
 
 
 class Pooling:
@@ -55,8 +60,7 @@ class Pooling:
         indices = empty(self._shape, np.int64) if self._with_indices else None
         if not y.size:
             return y, indices
-        is_large = x.nbytes * (2 if self._with_indices else 1) >= THREADED_BYTES
-        threads = get_num_threads() if is_large else 1
+        threads = get_num_threads() if is_large(x.nbytes, with_indices=self._with_indices) else 1
         plan = self._plan(x.itemsize, threads)
         x_planes = x.reshape(self._planes, *self._sizes)
         y_planes = y.reshape(self._planes, *self._shape[2:])
