@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
+from math import prod
 import os
 import threading
 import time
@@ -21,6 +23,7 @@ from maxpool_ort import kernel
 from maxpool_ort.geometry import Axis
 from maxpool_ort.kernel import passes, plan, program, taps, threads, workspace
 from maxpool_ort.kernel.positions import grid
+from maxpool_ort.kernel.trial import Trial
 
 
 def forget_plans() -> None:
@@ -29,9 +32,17 @@ def forget_plans() -> None:
         cached.cache_clear()
 
 
+class AlwaysSeveral(Trial):
+    """Threads wherever there may be some: what they give must not hang on how fast they are."""
+
+    def took(self, seconds: float, *, several: bool) -> None:
+        """Change nothing."""
+
+
 @pytest.fixture(autouse=True)
-def no_cached_plans() -> Iterator[None]:
-    """A test that changes how pieces are cut sees plans of its own, and leaves none."""
+def no_cached_plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test that changes how pieces are cut sees plans of its own, and leaves none; it takes threads where it can."""
+    monkeypatch.setattr(kernel, "Trial", AlwaysSeveral)
     forget_plans()
     yield
     forget_plans()
@@ -145,6 +156,24 @@ def test_pieces(case: Case, size: int, most_read: int) -> None:
         assert_same(got_y, y, case)
         assert_same(got_indices, indices, case)
         assert_same(mp.max_pool(case.x, **case.attributes), y, case)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize(("shape", "attributes"), [row[1:] for row in LARGE], ids=[row[0] for row in LARGE])
+def test_buffers_of_pieces(
+    shape: tuple[int, ...], attributes: dict, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take what the plan was made for: by that, all threads together keep within its bound."""
+    monkeypatch.setattr(threads, "_chosen", 1)
+    x, geometry = np.zeros(shape, dtype), mp.MaxPoolAttributes(**attributes).geometry(shape)
+    for with_indices in (False, True):
+        run = partial(mp.max_pool, x, **attributes, return_indices=with_indices)
+        with ThreadPoolExecutor(1) as executor:
+            space = executor.submit(lambda run=run: (run(), workspace.thread_workspace())[1]).result()
+        made = plan.make_plan(geometry, prod(shape[:2]), x.itemsize, 1, with_indices=with_indices)
+        size = max(piece.work.size for piece in made.pieces) * min(made.planes, prod(shape[:2]))
+        expected = plan._element_bytes(geometry, x.itemsize, with_indices=with_indices) * size  # noqa: SLF001
+        assert sum(buffer.nbytes for buffer in space._buffers.values()) <= 1.01 * expected  # noqa: SLF001 (ends of rows)
 
 
 @pytest.mark.parametrize(("size", "kernel_size"), [(1000, 700), (1000, 725), (1000, 990), (900, 450)])
@@ -636,12 +665,12 @@ def test_threads_start_late_and_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planes", "with_indices", "expected"), [(192, False, 2), (191, False, 1), (96, True, 2), (95, True, 1)]
+    ("planes", "with_indices", "expected"), [(64, False, 2), (63, False, 1), (32, True, 2), (31, True, 1)]
 )
 def test_large_enough_for_two_threads(
     planes: int, with_indices: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 12 MiB on there are more threads, with Indices from 6 MiB on."""
+    """From 4 MiB on there are more threads, with Indices from 2 MiB on."""
     given = []
     monkeypatch.setattr(threads, "_chosen", 2)
     monkeypatch.setattr(kernel, "run_all", lambda _work, _items, count: given.append(count))

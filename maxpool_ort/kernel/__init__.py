@@ -4,9 +4,11 @@
 where that does not pay, by ``taps``. Nothing is checked here: the geometry that comes in is right, and fits X.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,18 +20,19 @@ from maxpool_ort.kernel.plan import Piece, Plan, make_plan
 from maxpool_ort.kernel.positions import to_column_major
 from maxpool_ort.kernel.sortable import lowest
 from maxpool_ort.kernel.threads import get_num_threads, run_all, set_num_threads
+from maxpool_ort.kernel.trial import Trial
 from maxpool_ort.kernel.workspace import thread_workspace
 
 __all__ = ["Pooling", "get_num_threads", "is_large", "pooling", "set_num_threads"]
 
 Array = NDArray[Any]
 
-THREADED_BYTES = 12 * 1024 * 1024
+THREADED_BYTES = 4 * 1024 * 1024
 """Smaller inputs are done before a second thread, which sleeps between runs, has begun; with Indices, of half of it."""
 
 
 def is_large(nbytes: int, *, with_indices: bool) -> bool:
-    """Whether X of so many bytes is worth several threads."""
+    """Whether X of so many bytes may be worth several threads."""
     return nbytes * (2 if with_indices else 1) >= THREADED_BYTES
 
 
@@ -53,6 +56,7 @@ class Pooling:
         self._strides = tuple(prod(self._sizes[i + 1 :]) for i in range(len(self._sizes)))
         self._shape = (*shape[:2], *geometry.output_spatial_shape)
         self._plans: dict[tuple[int, int], Plan] = {}
+        self._trials: defaultdict[tuple[int, int], Trial] = defaultdict(Trial)
 
     def __call__(self, x: Array, empty: Callable[..., Array] = np.empty) -> tuple[Array, Array | None]:
         """Y, and Indices or None, C-contiguous; ``empty``, called for Y first, makes them."""
@@ -60,7 +64,18 @@ class Pooling:
         indices = empty(self._shape, np.int64) if self._with_indices else None
         if not y.size:
             return y, indices
-        threads = get_num_threads() if is_large(x.nbytes, with_indices=self._with_indices) else 1
+        if is_large(x.nbytes, with_indices=self._with_indices) and (threads := get_num_threads()) > 1:
+            trial = self._trials[x.itemsize, threads]
+            several = trial.several
+            start = perf_counter()
+            self._pool(x, y, indices, threads if several else 1)
+            trial.took(perf_counter() - start, several=several)
+        else:
+            self._pool(x, y, indices, 1)
+        return y, indices
+
+    def _pool(self, x: Array, y: Array, indices: Array | None, threads: int) -> None:
+        """Fill the outputs, on at most these threads."""
         plan = self._plan(x.itemsize, threads)
         x_planes = x.reshape(self._planes, *self._sizes)
         y_planes = y.reshape(self._planes, *self._shape[2:])
@@ -69,11 +84,10 @@ class Pooling:
         def work(first: int, piece: Piece) -> None:
             planes = slice(first, first + plan.planes)
             index_part = None if index_planes is None else index_planes[planes][piece.outputs]
-            self._pool(x_planes[planes][piece.inputs], piece, y_planes[planes][piece.outputs], index_part, first)
+            self._put(x_planes[planes][piece.inputs], piece, y_planes[planes][piece.outputs], index_part, first)
 
         firsts = range(0, self._planes, plan.planes)
         run_all(work, [(first, piece) for first in firsts for piece in plan.pieces], plan.threads)
-        return y, indices
 
     def _plan(self, itemsize: int, threads: int) -> Plan:
         key = itemsize, threads
@@ -83,7 +97,7 @@ class Pooling:
             )
         return self._plans[key]
 
-    def _pool(self, x: Array, piece: Piece, y: Array, indices: Array | None, first: int) -> None:
+    def _put(self, x: Array, piece: Piece, y: Array, indices: Array | None, first: int) -> None:
         """Fill the outputs of one piece, in planes of which the number of the first is ``first``."""
         with thread_workspace() as space:
             if indices is None:

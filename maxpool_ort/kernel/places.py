@@ -139,8 +139,9 @@ class Places:
         """From numbers of taps to positions: modulo what their type holds, since windows may begin before X."""
         numbers, self._dtype, self.are_positions = self._places, self._position_dtype, True
         strides = [self._strides[field.along.number - 1] for field in self._fields]
-        back = -sum(field.along.back * stride for field, stride in zip(self._fields, strides, strict=True))
-        starts = (grid(self._anchors, self._strides) + _wrapped(back, np.dtype(np.int64))).astype(self._dtype)
+        back = sum(field.along.back * stride for field, stride in zip(self._fields, strides, strict=True))
+        starts = grid(self._anchors, self._strides, self._dtype)
+        np.subtract(starts, _wrapped(back, self._dtype), out=starts)
         if self._are_zero:
             self._places, self._are_zero = np.broadcast_to(starts, self._shape), False
             return

@@ -80,10 +80,7 @@ class Plan:
 @lru_cache(maxsize=256)
 def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, with_indices: bool) -> Plan:
     """Cut planes of this geometry into pieces of like size, for at most these threads."""
-    element_bytes = 3 * itemsize  # of all buffers
-    if with_indices:
-        size, offsets = prod(geometry.input_spatial_shape), geometry.axes[-1].extent - 1
-        element_bytes += 4 * np.min_scalar_type(size).itemsize + np.min_scalar_type(offsets).itemsize + 1
+    element_bytes = _element_bytes(geometry, itemsize, with_indices=with_indices)
     threads = max(1, min(threads, SCRATCH_BYTES // element_bytes // THREAD_SIZE))
     most = min(PIECE_BYTES // itemsize, PIECE_SIZE, SCRATCH_BYTES // element_bytes // threads)
     spans = [_spans(axis, size) for axis, size in zip(geometry.axes, _piece_shape(geometry, most), strict=True)]
@@ -95,6 +92,21 @@ def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, w
     together = max(1, most // max(1, pieces[0].work.size))
     share = -(-planes // threads)  # of one thread
     return Plan(pieces, max(1, -(-share // max(1, -(-share // together)))), threads)
+
+
+def _element_bytes(geometry: Geometry, itemsize: int, *, with_indices: bool) -> int:
+    """Of all buffers, for each position of a piece: of maxima and, with Indices, of where they lie."""
+    maxima = 3 * itemsize
+    if not with_indices:
+        return maxima
+    if not is_dense(geometry.axes):
+        return maxima + 3 * 8  # positions of inputs and outputs
+    bits = sum((axis.kernel - 1).bit_length() for axis in geometry.axes)
+    number = -(-bits // 8)
+    strided = [axis for axis in geometry.axes if axis.stride > 1]  # when these are done, numbers become positions
+    position = np.min_scalar_type(prod(geometry.input_spatial_shape)).itemsize
+    position = -(-position * prod(axis.output for axis in strided) // max(1, prod(axis.input for axis in strided)))
+    return maxima + 1 + number + 3 * max(number, position) + position
 
 
 def _piece(

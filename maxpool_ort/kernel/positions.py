@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +11,20 @@ __all__ = ["grid", "to_column_major"]
 
 Array = NDArray[np.int64]
 
+_INT64 = np.dtype(np.int64)
 
-def grid(coordinates: Sequence[NDArray[np.intp]], strides: Sequence[int]) -> Array:
-    """Position for each combination of coordinates, one vector along each axis.
+
+def grid(
+    coordinates: Sequence[NDArray[np.intp]], strides: Sequence[int], dtype: np.dtype[Any] = _INT64
+) -> NDArray[Any]:
+    """Position for each combination of coordinates, one vector along each axis, in integers that hold them all.
 
     >>> grid([np.arange(2), np.arange(3)], [10, 1]).tolist()
     [[0, 1, 2], [10, 11, 12]]
     """
-    total = np.zeros((), np.int64)
+    total = np.zeros((), dtype)
     for vector, stride in zip(coordinates, strides, strict=True):
-        total = total[..., np.newaxis] + vector * stride
+        total = total[..., np.newaxis] + (vector * stride).astype(dtype)
     return total
 
 
