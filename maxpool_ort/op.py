@@ -97,7 +97,7 @@ class _Output(np.ndarray[Any, Any]):
 def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[Array, Array | None]:
     start = perf_counter()
     decoded, pooling = _prepared(attributes, x.shape, x.itemsize, get_memory_limit(), with_indices=with_indices)
-    y, indices = pooling(x, allocator(x.size))
+    y, indices = pooling(x, allocator(with_indices=with_indices))
     if _recorders:
         call = Call(node, decoded, str(x.dtype), x.shape, y.shape, perf_counter() - start, with_indices)
         for calls, with_x in _recorders:

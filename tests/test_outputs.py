@@ -24,8 +24,8 @@ def nothing_kept() -> Iterator[None]:
 
 
 def addresses(*sizes: int, dtype: DTypeLike = np.uint8) -> list[int]:
-    """Where the outputs of one run were, of so many elements."""
-    empty = outputs.allocator(MIB)
+    """Where the outputs of one run were, of so many elements: Y, and Indices if there are two."""
+    empty = outputs.allocator(with_indices=len(sizes) == 2)
     arrays = [empty((size,), dtype) for size in sizes]
     return [array.ctypes.data for array in arrays]
 
@@ -36,18 +36,18 @@ def kept() -> list[int]:
 
 
 def test_the_next_run_gets_it_again() -> None:
-    """Also if it needs less; two outputs never have the same."""
+    """Also if it needs a little less; two outputs never have the same."""
     first = addresses(3 * MIB, 2 * MIB)
     assert kept() == [3 * MIB, 2 * MIB]
     assert addresses(3 * MIB, 2 * MIB) == first
-    assert addresses(2 * MIB + 8, MIB) == first
+    assert addresses(2 * MIB, MIB) == first
     assert kept() == [3 * MIB, 2 * MIB]
-    assert addresses(MIB // 4, MIB // 8, dtype=np.float64) == first
+    assert addresses(3 * MIB // 8, 2 * MIB // 8, dtype=np.float64) == first
 
 
 # (id, bytes of an output, bytes that are kept after it, and where 2 MiB were kept before)
 BOUNDS = [
-    ("small", MIB - 1, 0, 2 * MIB),
+    ("small", MIB - 1, 0, 0),
     ("at the least", MIB, MIB, 2 * MIB),
     ("larger", 3 * MIB, 3 * MIB, 3 * MIB),
     ("at the most", 32 * MIB, 32 * MIB, 32 * MIB),
@@ -57,7 +57,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize(("size", "first", "later"), [row[1:] for row in BOUNDS], ids=[row[0] for row in BOUNDS])
 def test_bounds(size: int, first: int, later: int) -> None:
-    """What is too small for it leaves it, what is too large gives it up."""
+    """What is too small for it, or too large, gives it up."""
     addresses(size)
     assert sum(kept()) == first
     outputs._kept.clear()  # noqa: SLF001
@@ -66,16 +66,33 @@ def test_bounds(size: int, first: int, later: int) -> None:
     assert sum(kept()) == later
 
 
+def test_none_lies_idle_beside_a_run() -> None:
+    """What does not fit is given up before the run has outputs of its own; what it does not need, before it begins."""
+    addresses(32 * MIB, 32 * MIB)
+    tracemalloc.start()
+    try:
+        for sizes in ([30 * MIB], [4 * MIB, 30 * MIB], [4 * MIB], [2 * MIB], [1000]):
+            addresses(32 * MIB, 32 * MIB)
+            tracemalloc.reset_peak()
+            empty = outputs.allocator(with_indices=len(sizes) == 2)
+            arrays = [empty((size,), np.uint8) for size in sizes]
+            assert tracemalloc.get_traced_memory()[0] < sum(sizes) + 2 * MIB
+            del arrays
+            assert sum(kept()) <= sum(sizes)
+    finally:
+        tracemalloc.stop()
+
+
 def test_not_while_it_is_in_use() -> None:
     """An array, or any view of it, keeps its memory from all others, and has what was put in."""
-    empty = outputs.allocator(MIB)
+    empty = outputs.allocator(with_indices=False)
     y = empty((2, MIB), np.float32)
     y[...] = 7
     view = y.view(np.uint32)[1, 3:].reshape(-1, 1)
     del y
     assert not kept()
     addresses(8 * MIB)
-    outputs.allocator(MIB)((8 * MIB,), np.uint8)[...] = 0
+    outputs.allocator(with_indices=False)((8 * MIB,), np.uint8)[...] = 0
     assert (view.view(np.float32) == 7).all()
     del view
     assert kept() == [8 * MIB]
