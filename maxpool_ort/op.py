@@ -105,7 +105,7 @@ def _run(x: Array, node: str, attributes: str, *, with_indices: bool) -> tuple[A
     return y, indices
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _prepared(
     attributes: str, shape: tuple[int, ...], itemsize: int, _limit: int, *, with_indices: bool
 ) -> tuple[MaxPoolAttributes, Pooling]:

@@ -21,7 +21,7 @@ from subprocesses import run_python
 import maxpool_ort as mp
 from maxpool_ort import kernel
 from maxpool_ort.geometry import Axis
-from maxpool_ort.kernel import passes, plan, program, taps, threads, workspace
+from maxpool_ort.kernel import gather, passes, plan, program, taps, threads, workspace
 from maxpool_ort.kernel.positions import grid
 from maxpool_ort.kernel.trial import Trial
 
@@ -41,8 +41,9 @@ class AlwaysSeveral(Trial):
 
 @pytest.fixture(autouse=True)
 def no_cached_plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test that changes how pieces are cut sees plans of its own, and leaves none; it takes threads where it can."""
+    """A test that changes how pieces are cut sees plans of its own, and leaves none; it takes threads and passes where it can."""
     monkeypatch.setattr(kernel, "Trial", AlwaysSeveral)
+    monkeypatch.setattr(gather, "MOST_TAPS", 0)
     forget_plans()
     yield
     forget_plans()

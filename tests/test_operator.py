@@ -1,6 +1,8 @@
 """The operator against the oracle: drawn cases and public regression cases, on arrays and in sessions."""
 
-from hypothesis import given, settings
+from collections.abc import Iterator
+
+from hypothesis import HealthCheck, given, settings
 import numpy as np
 from oracle import assert_same, max_pool_oracle
 import pytest
@@ -8,6 +10,8 @@ from regression import RegressionCase, regression_cases
 from strategies import Case, cases
 
 import maxpool_ort as mp
+from maxpool_ort import kernel
+from maxpool_ort.kernel import gather
 
 
 def run_in_session(x: np.ndarray, attributes: dict, *, with_indices: bool, symbolic: bool) -> list[np.ndarray]:
@@ -22,7 +26,18 @@ def run_in_session(x: np.ndarray, attributes: dict, *, with_indices: bool, symbo
     return outputs
 
 
-@settings(max_examples=3000)
+@pytest.fixture(params=[gather.MOST_TAPS, 0], ids=["tiny all at once", "all by passes"])
+def most_taps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways of what is tiny, as nearly all drawn cases are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gather, "MOST_TAPS", request.param)
+        kernel.pooling.cache_clear()
+        yield
+    kernel.pooling.cache_clear()
+
+
+@pytest.mark.usefixtures("most_taps")
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases())
 def test_array(case: Case) -> None:
     """max_pool gives what the oracle gives, with and without Indices."""
@@ -46,6 +61,7 @@ def test_session(case: Case, *, symbolic: bool) -> None:
     assert_same(got_y, y, case)
 
 
+@pytest.mark.usefixtures("most_taps")
 @pytest.mark.parametrize("case", regression_cases(), ids=lambda case: case.name)
 def test_regression_case(case: RegressionCase) -> None:
     """Cases from public reports have their right answers, on arrays and in sessions."""
@@ -69,6 +85,7 @@ def test_large_windows_need_wide_codes() -> None:
         assert_same(x.ravel()[indices], y)  # all values differ, so this proves the index
 
 
+@pytest.mark.usefixtures("most_taps")
 @pytest.mark.parametrize(("dtype", "bits"), [("float16", np.uint16), ("float32", np.uint32), ("float64", np.uint64)])
 def test_any_nan(dtype: str, bits: type[np.unsignedinteger]) -> None:
     """Every NaN is a NaN, whatever its sign and payload, and the first of a window is its maximum."""

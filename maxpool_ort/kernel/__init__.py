@@ -1,7 +1,8 @@
 """The maximum over windows, and where it lies, for any number of spatial axes, in vectorized NumPy.
 
 ``plan`` cuts X into pieces that stay in cache, ``block`` leads each to its outputs: by a ``program`` of ``passes`` or,
-where that does not pay, by ``taps``. Nothing is checked here: the geometry that comes in is right, and fits X.
+where that does not pay, by ``taps``. What is tiny goes another way, by ``gather``. Nothing is checked here:
+the geometry that comes in is right, and fits X.
 """
 
 from collections import defaultdict
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from maxpool_ort.geometry import Geometry
 from maxpool_ort.kernel.block import put_maxima, put_maxima_and_indices
+from maxpool_ort.kernel.gather import Gather, is_tiny
 from maxpool_ort.kernel.plan import Piece, Plan, make_plan
 from maxpool_ort.kernel.positions import to_column_major
 from maxpool_ort.kernel.sortable import lowest
@@ -57,9 +59,14 @@ class Pooling:
         self._shape = (*shape[:2], *geometry.output_spatial_shape)
         self._plans: dict[tuple[int, int], Plan] = {}
         self._trials: defaultdict[tuple[int, int], Trial] = defaultdict(Trial)
+        self._gather = None
+        if is_tiny(geometry, self._planes):
+            self._gather = Gather(geometry, (shape[0], shape[1]), storage_order, with_indices=with_indices)
 
     def __call__(self, x: Array, empty: Callable[..., Array] = np.empty) -> tuple[Array, Array | None]:
-        """Y, and Indices or None, C-contiguous; ``empty``, called for Y first, makes them."""
+        """Y, and Indices or None, C-contiguous; ``empty``, called for Y first, makes large ones."""
+        if self._gather is not None:
+            return self._gather(x)
         y = empty(self._shape, x.dtype)
         indices = empty(self._shape, np.int64) if self._with_indices else None
         if not y.size:
