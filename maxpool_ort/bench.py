@@ -1,8 +1,11 @@
 """The benchmark: whole runs of a session against those of others, in one process and by turns.
 
 A time counts only after both sides gave the same. Each side runs twice at its turn and the second run is timed, so that
-neither meets the caches that the other has left. With more than one thread, turns begin when the threads of the turn
-before have come to rest: those of ONNX Runtime look for work for some 50 milliseconds, and take a processor meanwhile.
+neither meets the caches that the other has left.
+
+With more than one thread, turns begin when the threads of the turn before have come to rest: those of ONNX Runtime look
+for work for some 50 milliseconds, and take a processor meanwhile. Then a side runs until its own threads are at work,
+which some virtual machines take as long for, and several runs are timed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +30,7 @@ from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.peers import CannotError, Side, array_side, our_side, peer_side
 from maxpool_ort.workloads import Case, make_workload
 
-__all__ = ["PAIRS", "REST_SECONDS", "Growth", "Result", "growth", "machine", "measure"]
+__all__ = ["PAIRS", "REST_SECONDS", "Growth", "Result", "growth", "machine", "measure", "run_for"]
 
 Array = NDArray[Any]
 
@@ -36,6 +39,11 @@ FEWER_PAIRS = 3
 SLOW_SECONDS = 0.5
 """A peer that takes longer is run in fewer pairs."""
 REST_SECONDS = 0.1
+SETTLE_SECONDS = 0.6
+"""Of runs with several threads before all turns: until it is found out whether they pay."""
+WARM_SECONDS = 0.1
+AT_ONCE = 3
+"""Runs of a turn with several threads that are timed."""
 
 
 @dataclass(frozen=True)
@@ -74,28 +82,42 @@ def measure(case: Case, pairs: int = PAIRS) -> Result:
         difference = _difference(ours(), expected, math.prod(case.workload.shape[2:]) if case.peer == "torch" else 0)
         if difference:
             return replace(result, reason=difference)
-        ours_ms, peer_ms, count = _by_turns(ours, theirs, pairs, REST_SECONDS if case.threads > 1 else 0)
+        ours_ms, peer_ms, count = _by_turns(ours, theirs, pairs, case.threads)
         return replace(result, ours_ms=ours_ms, peer_ms=peer_ms, pairs=count)
     finally:
         set_num_threads(before)
 
 
-def _by_turns(ours: Side, theirs: Side, pairs: int, rest_seconds: float) -> tuple[float, float, int]:
+def _by_turns(ours: Side, theirs: Side, pairs: int, threads: int) -> tuple[float, float, int]:
     """Median milliseconds of both, and of how many pairs."""
     start = perf_counter()
     theirs()
     is_slow = perf_counter() - start > SLOW_SECONDS
+    are_several = threads > 1
+    at_once = min(pairs, AT_ONCE) if are_several and not is_slow else 1
+    if are_several:
+        run_for(SETTLE_SECONDS, ours)
     times: tuple[list[float], list[float]] = ([], [])
-    for number in range(FEWER_PAIRS if is_slow else pairs):
+    for number in range((FEWER_PAIRS if is_slow else pairs) // at_once):
         for side in (0, 1) if number % 2 else (1, 0):
             run = (ours, theirs)[side]
-            sleep(rest_seconds)
+            if are_several:
+                sleep(REST_SECONDS)
             if not (is_slow and side):
+                run_for(WARM_SECONDS if are_several else 0, run)
+            for _ in range(at_once):
+                start = perf_counter()
                 run()
-            start = perf_counter()
-            run()
-            times[side].append((perf_counter() - start) * 1e3)
+                times[side].append((perf_counter() - start) * 1e3)
     return median(times[0]), median(times[1]), len(times[0])
+
+
+def run_for(seconds: float, run: Side) -> None:
+    """Again and again, once at least."""
+    end = perf_counter() + seconds
+    run()
+    while perf_counter() < end:
+        run()
 
 
 def _difference(ours: Sequence[Array], theirs: Sequence[Any], plane: int) -> str:

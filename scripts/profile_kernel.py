@@ -1,17 +1,17 @@
-"""Where the time of a run goes, and how near to the floor it is: for the workloads of the benchmark, on one thread.
+"""Where the time of a run goes, and how near to the floor it is: for the workloads of the benchmark.
 
 Run in the environment that the package is installed in, on a quiet machine::
 
-    python scripts/profile_kernel.py                                  # all workloads, float32 and float64: some minutes
-    python scripts/profile_kernel.py --workload "resnet stem" --dtype float32
+    python scripts/profile_kernel.py                                  # all workloads on one thread: some minutes
+    python scripts/profile_kernel.py --workload "resnet stem" --dtype float32 --threads 2
     python scripts/profile_kernel.py --model models/spp.onnx
 
-The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is `max_pool` on
-arrays, for float16 on float32, which is what Casts around a node of ours make of it in a session; "calls" are NumPy's
-calls in it, timed one by one where they stand; "in cache" is what these calls would take if every element took as long as
-one more takes in such a call on a few thousand neighbours, which stay in cache. Below that no order of these calls gets.
-"passes" are elements of all calls for each of X. "by calls" is the ratio if nothing but PyOp and NumPy's calls took time:
-ONNX Runtime's time / (PyOp + calls); the best ratio is its time / (PyOp + in cache).
+The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is what our operator
+takes in such a run; "calls" are NumPy's calls in it, on one thread, timed one by one where they stand; "in cache" is what
+these calls would take if every element took as long as one more takes in such a call on a few thousand neighbours, which
+stay in cache. Below that no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the
+ratio if nothing but PyOp and NumPy's calls took time, and threads shared these without any loss: ONNX Runtime's time /
+(PyOp + calls / threads); the best ratio is its time / (PyOp + in cache / threads).
 
 Of a whole model, with all MaxPool nodes ours and by turns with the built-in: "ready" is one whose nodes return results that
 are ready; "by calls" what (ready + calls) are of the built-in's time.
@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 import json
+import math
 from statistics import median
 import sys
 from time import perf_counter
@@ -36,7 +37,7 @@ from maxpool_ort import bench
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.feed import find_feed
 from maxpool_ort.kernel.program import Program
-from maxpool_ort.peers import array_side
+from maxpool_ort.peers import Side, our_side
 from maxpool_ort.table import best_table, track
 from maxpool_ort.workloads import Case, cases
 
@@ -69,6 +70,10 @@ class Calls:
         self.seconds[key] += perf_counter() - start
         self.elements[key] += out.size
         self.functions[key] = function
+
+    def total(self) -> float:
+        """Seconds of all."""
+        return sum(self.seconds.values())
 
     def in_cache(self) -> float:
         """Seconds that all these elements would take in cache."""
@@ -123,25 +128,34 @@ def watching() -> Iterator[Calls]:
 def profile(case: Case) -> list[str]:
     """The row of one workload."""
     theirs, border = (bench.measure(replace(case, peer=peer)) for peer in ("onnxruntime", "border"))
-    x = case.x()
-    x = x.astype(np.float32) if case.dtype == "float16" else x
-    pool = array_side(case, x)
-    kernel, watched = [], []
+    run = our_side(case, case.x())
+    mp.set_num_threads(case.threads)
+    bench.run_for(bench.SETTLE_SECONDS, run)
+    kernel = []
     for _ in range(RUNS):
-        start = perf_counter()
-        pool()
-        kernel.append(perf_counter() - start)
-        with watching() as calls:
-            pool()
-        watched.append(sum(calls.seconds.values()))
-    passes = sum(calls.elements.values()) / x.size
-    floor = calls.in_cache() * 1e3
-    row = [case.workload.name, case.dtype, case.outputs]
-    done = median(watched) * 1e3
+        with mp.record_calls() as recorded:
+            run()
+        kernel += [call.seconds for call in recorded]
+    mp.set_num_threads(1)
+    calls = watch(run)
+    done, floor = (seconds * 1e3 for seconds in (median(each.total() for each in calls), calls[-1].in_cache()))
+    passes = sum(calls[-1].elements.values()) / math.prod(case.workload.shape)
     figures = [theirs.peer_ms, theirs.ours_ms, border.peer_ms, median(kernel) * 1e3, done, floor]
-    bounds = [(theirs.peer_ms or 0) / (each + (border.peer_ms or 0)) for each in (done, floor)]
+    bounds = [(theirs.peer_ms or 0) / (each / case.threads + (border.peer_ms or 0)) for each in (done, floor)]
     ratios = [theirs.ratio or 0, *bounds]
-    return [*row, *("-" if f is None else f"{f:.2f}" for f in (*figures, passes, *ratios))]
+    row = [case.workload.name, case.dtype, case.outputs]
+    return [*row, *("-" if f is None else f"{f:.3g}" for f in (*figures, passes)), *(f"{each:.2f}" for each in ratios)]
+
+
+def watch(run: Side) -> list[Calls]:
+    """What is called in each of some runs, the first left out: in it programs are made."""
+    run()
+    watched = []
+    for _ in range(RUNS):
+        with watching() as calls:
+            run()
+        watched.append(calls)
+    return watched
 
 
 def profile_model(path: str) -> list[str]:
@@ -149,13 +163,8 @@ def profile_model(path: str) -> list[str]:
     found = measure_model(path, 2 * RUNS)
     session = mp.InferenceSession(path)
     feed = find_feed(path, session.get_inputs(), [], 0).arrays
-    session.run(None, feed)
-    watched = []
-    for _ in range(RUNS):
-        with watching() as calls:
-            session.run(None, feed)
-        watched.append(sum(calls.seconds.values()) * 1e3)
-    built_in, done = found.built_in_ms or 0, median(watched)
+    calls = watch(partial(session.run, None, feed))
+    built_in, done = found.built_in_ms or 0, median(each.total() * 1e3 for each in calls)
     figures = [built_in, found.all_ms or 0, found.ready_ms or 0, done]
     ratios = [figures[1] / built_in, (figures[2] + done) / built_in]
     return [found.model, str(found.nodes), *(f"{figure:.2f}" for figure in (*figures, *ratios))]
@@ -168,14 +177,15 @@ def main() -> int:
     parser.add_argument("--dtype", action="append", default=[], help="one dtype; repeat for more")
     parser.add_argument("--outputs", action="append", default=[], choices=("Y", "Y+Indices"), help="these only")
     parser.add_argument("--model", action="append", default=[], help="these whole models, and no workloads")
+    parser.add_argument("--threads", type=int, default=1, help="of ONNX Runtime and of our operator (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args()
-    mp.set_num_threads(1)
+    mp.set_num_threads(1)  # of whole models
     chosen = cases(
         workloads=options.workload,
-        dtypes=options.dtype or ["float32", "float64"],
+        dtypes=options.dtype,
         outputs=options.outputs,
-        threads=[1],
+        threads=[options.threads],
         peers=["border"],
     )
     header = MODEL_HEADER if options.model else HEADER
