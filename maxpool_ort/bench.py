@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
-from itertools import product
+from itertools import cycle, islice, product
 import math
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.peers import CannotError, Side, array_side, our_side, peer_side
 from maxpool_ort.workloads import Case, make_workload
 
-__all__ = ["PAIRS", "REST_SECONDS", "Growth", "Result", "growth", "machine", "measure", "run_for"]
+__all__ = ["PAIRS", "REST_SECONDS", "Growth", "Result", "by_turns", "growth", "machine", "measure"]
 
 Array = NDArray[Any]
 
@@ -82,37 +82,37 @@ def measure(case: Case, pairs: int = PAIRS) -> Result:
         difference = _difference(ours(), expected, math.prod(case.workload.shape[2:]) if case.peer == "torch" else 0)
         if difference:
             return replace(result, reason=difference)
-        ours_ms, peer_ms, count = _by_turns(ours, theirs, pairs, case.threads)
-        return replace(result, ours_ms=ours_ms, peer_ms=peer_ms, pairs=count)
+        ours_ms, peer_ms = by_turns([ours, theirs], pairs, case.threads)
+        return replace(result, ours_ms=median(ours_ms), peer_ms=median(peer_ms), pairs=len(ours_ms))
     finally:
         set_num_threads(before)
 
 
-def _by_turns(ours: Side, theirs: Side, pairs: int, threads: int) -> tuple[float, float, int]:
-    """Median milliseconds of both, and of how many pairs."""
-    start = perf_counter()
-    theirs()
-    is_slow = perf_counter() - start > SLOW_SECONDS
-    are_several = threads > 1
-    at_once = min(pairs, AT_ONCE) if are_several and not is_slow else 1
-    if are_several:
-        run_for(SETTLE_SECONDS, ours)
-    times: tuple[list[float], list[float]] = ([], [])
-    for number in range((FEWER_PAIRS if is_slow else pairs) // at_once):
-        for side in (0, 1) if number % 2 else (1, 0):
-            run = (ours, theirs)[side]
-            if are_several:
+def by_turns(sides: Sequence[Side], pairs: int, threads: int, timed: Sequence[Side] = ()) -> list[list[float]]:
+    """Milliseconds of each side, ours first; of its runs that are ``timed``, if these are others."""
+    are_slow = [_seconds(side) > SLOW_SECONDS for side in sides]
+    at_once = min(pairs, AT_ONCE) if threads > 1 and not any(are_slow) else 1
+    turns = (FEWER_PAIRS if any(are_slow) else pairs) // at_once
+    if threads > 1:
+        _run_for(SETTLE_SECONDS, sides[0])
+    found: list[list[float]] = [[] for _ in sides]
+    for order in islice(cycle((range(len(sides)), range(len(sides))[::-1])), turns):
+        for number in order:
+            if threads > 1:
                 sleep(REST_SECONDS)
-            if not (is_slow and side):
-                run_for(WARM_SECONDS if are_several else 0, run)
-            for _ in range(at_once):
-                start = perf_counter()
-                run()
-                times[side].append((perf_counter() - start) * 1e3)
-    return median(times[0]), median(times[1]), len(times[0])
+            if not are_slow[number]:
+                _run_for(WARM_SECONDS if threads > 1 else 0, sides[number])
+            found[number] += [_seconds((timed or sides)[number]) * 1e3 for _ in range(at_once)]
+    return found
 
 
-def run_for(seconds: float, run: Side) -> None:
+def _seconds(run: Side) -> float:
+    start = perf_counter()
+    run()
+    return perf_counter() - start
+
+
+def _run_for(seconds: float, run: Side) -> None:
     """Again and again, once at least."""
     end = perf_counter() + seconds
     run()
@@ -159,17 +159,11 @@ def growth(pairs: int = PAIRS) -> Iterator[Growth]:
             workloads = [make_workload(*size, auto_pad="SAME_UPPER") for size in sizes]
             chosen = [Case(workload, "float32", with_indices, 1, "") for workload in workloads]
             sides = [our_side(case, case.x()) for case in chosen]
-            times: list[list[float]] = [[] for _ in sides]
-            for _ in range(pairs):
-                for run, of_side in zip(sides, times, strict=True):
-                    run()
-                    start = perf_counter()
-                    run()
-                    of_side.append(perf_counter() - start)
-            for case, seconds in zip(chosen, map(median, times), strict=True):
+            times = by_turns(sides, pairs, 1)
+            for case, ms in zip(chosen, map(median, times), strict=True):
                 mib = _scratch_mib(array_side(case, case.x()))
                 elements = math.prod(case.workload.shape)  # of X and, since strides are 1, of Y
-                yield Growth(case.workload.name, case.outputs, seconds * 1e3, seconds * 1e9 / elements, mib)
+                yield Growth(case.workload.name, case.outputs, ms, ms * 1e6 / elements, mib)
     finally:
         set_num_threads(before)
 

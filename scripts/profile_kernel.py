@@ -1,13 +1,14 @@
 """Where the time of a run goes, and how near to the floor it is: for the workloads of the benchmark.
 
-Run in the environment that the package is installed in, on a quiet machine::
+By turns with ONNX Runtime, as in the benchmark. Run in the environment that the package is installed in, on a quiet
+machine::
 
     python scripts/profile_kernel.py                                  # all workloads on one thread: some minutes
     python scripts/profile_kernel.py --workload "resnet stem" --dtype float32 --threads 2
     python scripts/profile_kernel.py --model models/spp.onnx
 
 The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is what our operator
-takes in such a run; "calls" are NumPy's calls in it, on one thread, timed one by one where they stand; "in cache" is what
+takes in a run; "calls" are the lists of NumPy's calls in it, done on one thread; "in cache" is what
 these calls would take if every element took as long as one more takes in such a call on a few thousand neighbours, which
 stay in cache. Below that no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the
 ratio if nothing but PyOp and NumPy's calls took time, and threads shared these without any loss: ONNX Runtime's time /
@@ -19,7 +20,7 @@ are ready; "by calls" what (ready + calls) are of the built-in's time.
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -37,7 +38,7 @@ from maxpool_ort import bench
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.feed import find_feed
 from maxpool_ort.kernel.program import Program
-from maxpool_ort.peers import Side, our_side
+from maxpool_ort.peers import our_side, peer_side
 from maxpool_ort.table import best_table, track
 from maxpool_ort.workloads import Case, cases
 
@@ -54,26 +55,23 @@ Key = tuple[str, tuple[str, ...], str]
 
 
 class Calls:
-    """Seconds and elements of NumPy's calls, by what they are."""
+    """NumPy's calls in all programs: how long they take, one after the other, or what elements they put out."""
 
     def __init__(self) -> None:
-        self.seconds: defaultdict[Key, float] = defaultdict(float)
+        self.seconds = 0.0
         self.elements: defaultdict[Key, int] = defaultdict(int)
         self.functions: dict[Key, Callable[..., Any]] = {}
 
-    def timed(self, function: Callable[..., Any], *arguments: Any, out: np.ndarray) -> None:
+    def count(self, function: Callable[..., Any], *arguments: Any, out: np.ndarray) -> None:
         """Do a call, and note it."""
-        dtypes = tuple(str(np.asarray(each).dtype) for each in arguments)
-        key = (getattr(function, "__name__", "copy"), dtypes, str(out.dtype))
-        start = perf_counter()
+        key = (
+            getattr(function, "__name__", "copy"),
+            tuple(str(np.asarray(a).dtype) for a in arguments),
+            str(out.dtype),
+        )
         function(*arguments, out=out)
-        self.seconds[key] += perf_counter() - start
         self.elements[key] += out.size
         self.functions[key] = function
-
-    def total(self) -> float:
-        """Seconds of all."""
-        return sum(self.seconds.values())
 
     def in_cache(self) -> float:
         """Seconds that all these elements would take in cache."""
@@ -105,18 +103,24 @@ def copy(array: np.ndarray, out: np.ndarray) -> None:
 
 
 @contextmanager
-def watching() -> Iterator[Calls]:
-    """Note NumPy's calls in all programs."""
+def watching(*, are_counted: bool = False) -> Iterator[Calls]:
+    """Time NumPy's calls in all programs, or count their elements."""
     calls = Calls()
     real_run = Program.run
 
     def run(self: Program, y: np.ndarray, x: np.ndarray | None = None, *indices_and_origins: Any) -> None:
-        if x is None:  # what was put in, again
-            calls.timed(copy, self.inputs.copy(), out=self.inputs)
-        untimed = self.calls._calls  # noqa: SLF001 (the only list)
-        self.calls._calls = [(partial(calls.timed, function), *rest) for function, *rest in untimed]  # noqa: SLF001
+        kept = self.calls._calls  # noqa: SLF001 (the only list)
+        inputs = None if x is not None else self.inputs.copy()
+        do_copy: Callable[..., Any] = copy
+        if are_counted:
+            do_copy = partial(calls.count, copy)
+            self.calls._calls = [(partial(calls.count, function), *rest) for function, *rest in kept]  # noqa: SLF001
+        start = perf_counter()
+        if inputs is not None:  # what was put in, again
+            do_copy(inputs, out=self.inputs)
         real_run(self, y, x, *indices_and_origins)
-        self.calls._calls = untimed  # noqa: SLF001
+        calls.seconds += perf_counter() - start
+        self.calls._calls = kept  # noqa: SLF001
 
     Program.run = run
     try:
@@ -127,35 +131,37 @@ def watching() -> Iterator[Calls]:
 
 def profile(case: Case) -> list[str]:
     """The row of one workload."""
-    theirs, border = (bench.measure(replace(case, peer=peer)) for peer in ("onnxruntime", "border"))
-    run = our_side(case, case.x())
-    mp.set_num_threads(case.threads)
-    bench.run_for(bench.SETTLE_SECONDS, run)
-    kernel = []
-    for _ in range(RUNS):
-        with mp.record_calls() as recorded:
-            run()
-        kernel += [call.seconds for call in recorded]
+    x = case.x()
+    ours, *others = our_side(case, x), *(peer_side(replace(case, peer=peer), x) for peer in ("onnxruntime", "border"))
+    kernel, calls = [], []
+
+    def recorded() -> Sequence[Any]:
+        with mp.record_calls() as found:
+            outputs = ours()
+        kernel.append(found[0].seconds * 1e3)
+        return outputs
+
+    def alone() -> Sequence[Any]:
+        mp.set_num_threads(1)
+        with watching() as found:
+            outputs = ours()
+        mp.set_num_threads(case.threads)
+        calls.append(found.seconds * 1e3)
+        return outputs
+
     mp.set_num_threads(1)
-    calls = watch(run)
-    done, floor = (seconds * 1e3 for seconds in (median(each.total() for each in calls), calls[-1].in_cache()))
-    passes = sum(calls[-1].elements.values()) / math.prod(case.workload.shape)
-    figures = [theirs.peer_ms, theirs.ours_ms, border.peer_ms, median(kernel) * 1e3, done, floor]
-    bounds = [(theirs.peer_ms or 0) / (each / case.threads + (border.peer_ms or 0)) for each in (done, floor)]
-    ratios = [theirs.ratio or 0, *bounds]
+    ours()  # which makes the programs
+    with watching(are_counted=True) as counted:
+        ours()
+    mp.set_num_threads(case.threads)
+    times = bench.by_turns([ours, *others, alone], RUNS, case.threads, [recorded, *others, alone])
+    whole, theirs, border, _ = map(median, times)
+    done, floor = median(calls), counted.in_cache() * 1e3
+    passes = sum(counted.elements.values()) / math.prod(case.workload.shape)
+    figures = [theirs, whole, border, median(kernel), done, floor, passes]
+    ratios = [theirs / whole, *(theirs / (border + each / case.threads) for each in (done, floor))]
     row = [case.workload.name, case.dtype, case.outputs]
-    return [*row, *("-" if f is None else f"{f:.3g}" for f in (*figures, passes)), *(f"{each:.2f}" for each in ratios)]
-
-
-def watch(run: Side) -> list[Calls]:
-    """What is called in each of some runs, the first left out: in it programs are made."""
-    run()
-    watched = []
-    for _ in range(RUNS):
-        with watching() as calls:
-            run()
-        watched.append(calls)
-    return watched
+    return [*row, *(f"{figure:.3g}" for figure in figures), *(f"{ratio:.2f}" for ratio in ratios)]
 
 
 def profile_model(path: str) -> list[str]:
@@ -163,8 +169,13 @@ def profile_model(path: str) -> list[str]:
     found = measure_model(path, 2 * RUNS)
     session = mp.InferenceSession(path)
     feed = find_feed(path, session.get_inputs(), [], 0).arrays
-    calls = watch(partial(session.run, None, feed))
-    built_in, done = found.built_in_ms or 0, median(each.total() * 1e3 for each in calls)
+    session.run(None, feed)
+    watched = []
+    for _ in range(RUNS):
+        with watching() as calls:
+            session.run(None, feed)
+        watched.append(calls.seconds * 1e3)
+    built_in, done = found.built_in_ms or 0, median(watched)
     figures = [built_in, found.all_ms or 0, found.ready_ms or 0, done]
     ratios = [figures[1] / built_in, (figures[2] + done) / built_in]
     return [found.model, str(found.nodes), *(f"{figure:.2f}" for figure in (*figures, *ratios))]
