@@ -28,7 +28,6 @@ from typing import Any
 
 import maxpool_ort as mp
 from maxpool_ort import bench
-from maxpool_ort.kernel import is_large
 from maxpool_ort.kernel.trial import Trial
 from maxpool_ort.peers import array_side, our_side
 from maxpool_ort.table import best_table, track
@@ -36,6 +35,7 @@ from maxpool_ort.workloads import Case, cases
 
 RUNS = 25
 SECONDS = 0.5
+LEAST_BYTES = 4_000_000
 HEADER = ["workload", "dtype", "outputs", "PyOp", "kernel", "threads", "processes", "run", "best run"]
 
 
@@ -135,7 +135,7 @@ def main() -> int:
     chosen = cases(
         workloads=options.workload, dtypes=options.dtype or ["float32", "float64"], threads=[1], peers=["border"]
     )
-    large = [case for case in chosen if is_large(case.x().nbytes, with_indices=case.with_indices)]
+    large = [case for case in chosen if case.x().nbytes >= LEAST_BYTES]
     rows = [profile(case) for case in track(large, "threads")]
     mp.set_num_threads(before)
     print(

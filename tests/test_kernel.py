@@ -44,6 +44,7 @@ def no_cached_plans(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test that changes how pieces are cut sees plans of its own, and leaves none; it takes threads and passes where it can."""
     monkeypatch.setattr(kernel, "Trial", AlwaysSeveral)
     monkeypatch.setattr(gather, "MOST_TAPS", 0)
+    monkeypatch.setattr(threads, "_chosen", 1)  # where a test does not say how many
     forget_plans()
     yield
     forget_plans()
@@ -161,11 +162,8 @@ def test_pieces(case: Case, size: int, most_read: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(("shape", "attributes"), [row[1:] for row in LARGE], ids=[row[0] for row in LARGE])
-def test_buffers_of_pieces(
-    shape: tuple[int, ...], attributes: dict, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_buffers_of_pieces(shape: tuple[int, ...], attributes: dict, dtype: str) -> None:
     """They take what the plan was made for: by that, all threads together keep within its bound."""
-    monkeypatch.setattr(threads, "_chosen", 1)
     x, geometry = np.zeros(shape, dtype), mp.MaxPoolAttributes(**attributes).geometry(shape)
     for with_indices in (False, True):
         run = partial(mp.max_pool, x, **attributes, return_indices=with_indices)
@@ -666,12 +664,12 @@ def test_threads_start_late_and_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planes", "with_indices", "expected"), [(64, False, 2), (63, False, 1), (32, True, 2), (31, True, 1)]
+    ("planes", "with_indices", "expected"), [(16, False, 2), (15, False, 1), (8, True, 2), (7, True, 1)]
 )
 def test_large_enough_for_two_threads(
     planes: int, with_indices: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 4 MiB on there are more threads, with Indices from 2 MiB on."""
+    """From 1 MiB on there are more threads, with Indices from half of it on."""
     given = []
     monkeypatch.setattr(threads, "_chosen", 2)
     monkeypatch.setattr(kernel, "run_all", lambda _work, _items, count: given.append(count))
