@@ -81,6 +81,10 @@ def _count(value: Any, what: str) -> int:
 
 def run_all(function: Callable[..., None], items: Sequence[tuple[Any, ...]], threads: int) -> None:
     """Call the function with each item, on this thread and ``threads - 1`` others; raise the first error, if any."""
+    if min(threads, len(items)) == 1:
+        for item in items:
+            function(*item)
+        return
     queue = deque(items)
     errors: list[BaseException] = []
 
