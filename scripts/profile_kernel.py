@@ -11,8 +11,9 @@ The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result t
 takes in a run; "calls" are the lists of NumPy's calls in it, done on one thread; "in cache" is what
 these calls would take if every element took as long as one more takes in such a call on a few thousand neighbours, which
 stay in cache. Below that no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the
-ratio if nothing but PyOp and NumPy's calls took time, and threads shared these without any loss: ONNX Runtime's time /
-(PyOp + calls / threads); the best ratio is its time / (PyOp + in cache / threads).
+ratio if nothing but PyOp and NumPy's calls took time: ONNX Runtime's time / (PyOp + calls); the best ratio is its time /
+(PyOp + in cache). With several threads, calls are divided by "shared": how many times as often as one thread several run
+the kernel on arrays, each for itself, in the same interpreter; no work that is shared out by threads gets more.
 
 Of a whole model, with all MaxPool nodes ours and by turns with the built-in: "ready" is one whose nodes return results that
 are ready; "by calls" what (ready + calls) are of the built-in's time.
@@ -21,6 +22,7 @@ are ready; "by calls" what (ready + calls) are of the built-in's time.
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -28,6 +30,7 @@ import json
 import math
 from statistics import median
 import sys
+import threading
 from time import perf_counter
 from typing import Any
 
@@ -38,16 +41,17 @@ from maxpool_ort import bench
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.feed import find_feed
 from maxpool_ort.kernel.program import Program
-from maxpool_ort.peers import our_side, peer_side
+from maxpool_ort.peers import array_side, our_side, peer_side
 from maxpool_ort.table import best_table, track
 from maxpool_ort.workloads import Case, cases
 
 RUNS = 15
+SHARED_SECONDS = 0.2
 IN_CACHE = 2048, 8192
 """Elements of calls that stay in the first or the second cache."""
 HEADER = [
-    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "PyOp", "kernel", "calls", "in cache", "passes", "ratio",
-    "by calls", "best ratio",
+    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "PyOp", "kernel", "calls", "in cache", "passes", "shared",
+    "ratio", "by calls", "best ratio",
 ]  # fmt: skip
 MODEL_HEADER = ["model", "nodes", "built-in", "all ours", "ready", "calls", "all ours of built-in", "by calls"]
 Key = tuple[str, tuple[str, ...], str]
@@ -156,12 +160,33 @@ def profile(case: Case) -> list[str]:
     mp.set_num_threads(case.threads)
     times = bench.by_turns([ours, *others, alone], RUNS, case.threads, [recorded, *others, alone])
     whole, theirs, border, _ = map(median, times)
-    done, floor = median(calls), counted.in_cache() * 1e3
+    done, floor, shared = median(calls), counted.in_cache() * 1e3, times_as_often(case, x)
     passes = sum(counted.elements.values()) / math.prod(case.workload.shape)
-    figures = [theirs, whole, border, median(kernel), done, floor, passes]
-    ratios = [theirs / whole, *(theirs / (border + each / case.threads) for each in (done, floor))]
+    figures = [theirs, whole, border, median(kernel), done, floor, passes, shared]
+    ratios = [theirs / whole, *(theirs / (border + each / shared) for each in (done, floor))]
     row = [case.workload.name, case.dtype, case.outputs]
     return [*row, *(f"{figure:.3g}" for figure in figures), *(f"{ratio:.2f}" for ratio in ratios)]
+
+
+def times_as_often(case: Case, x: np.ndarray) -> float:
+    """As one thread, all of them run the kernel, each for itself."""
+    mp.set_num_threads(1)
+    run = array_side(case, x.astype(np.float32) if case.dtype == "float16" else x)
+
+    def count(ready: threading.Barrier) -> int:
+        run()
+        ready.wait()
+        start, number = perf_counter(), 0
+        while perf_counter() < start + 2 * SHARED_SECONDS:
+            run()
+            number += perf_counter() > start + SHARED_SECONDS  # all are at work
+        return number
+
+    def total(threads: int) -> int:
+        with ThreadPoolExecutor(threads) as executor:
+            return sum(executor.map(count, [threading.Barrier(threads)] * threads))
+
+    return total(case.threads) / max(1, total(1)) if case.threads > 1 else 1
 
 
 def profile_model(path: str) -> list[str]:

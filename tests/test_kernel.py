@@ -664,12 +664,12 @@ def test_threads_start_late_and_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planes", "with_indices", "expected"), [(16, False, 2), (15, False, 1), (8, True, 2), (7, True, 1)]
+    ("planes", "with_indices", "expected"), [(8, False, 2), (7, False, 1), (4, True, 2), (3, True, 1)]
 )
 def test_large_enough_for_two_threads(
     planes: int, with_indices: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 1 MiB on there are more threads, with Indices from half of it on."""
+    """From 512 KiB on there are more threads, with Indices from 256 KiB on."""
     given = []
     monkeypatch.setattr(threads, "_chosen", 2)
     monkeypatch.setattr(kernel, "run_all", lambda _work, _items, count: given.append(count))

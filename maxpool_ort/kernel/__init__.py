@@ -29,7 +29,7 @@ __all__ = ["Pooling", "get_num_threads", "is_large", "pooling", "set_num_threads
 
 Array = NDArray[Any]
 
-THREADED_BYTES = 1024 * 1024
+THREADED_BYTES = 512 * 1024
 """Smaller inputs are done before a second thread, which sleeps between runs, has begun; with Indices, of half of it."""
 
 
