@@ -237,6 +237,7 @@ MUTANTS = [
     ("kernel/trial", "<= LEAST_GAIN * alone", "<= alone"),
     ("kernel/trial", "together[len(together) // 2]", "together[-1]"),
     ("kernel/trial", "deque(maxlen=KEPT)", "deque()"),
+    ("kernel/trial", "self._seconds[self.several].clear()", "pass"),
     ("kernel/trial", "self._seconds[several]", "self._seconds[self.several]"),
     ("kernel/trial", "spent, self._spent = self._spent, 0.0", "spent = self._spent"),
     ("kernel/trial", "        self.several = True", "        self.several = False"),

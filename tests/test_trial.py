@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from maxpool_ort.kernel.trial import AGAIN, LEAST_GAIN, TRIAL_SECONDS, Trial
+from maxpool_ort.kernel.trial import AGAIN, TRIAL_SECONDS, Trial
 
 
 def kinds(trial: Trial, runs: int, seconds: Callable[[int, bool], float]) -> list[bool]:
@@ -38,9 +38,9 @@ def test_what_is_faster_is_taken(several: float, alone: float, runs: Sequence[in
 
 def test_the_median_of_the_last_runs_counts() -> None:
     """Not the first runs, in which programs are made and threads wake, nor what another process has held up."""
-    several = iter([0.02, 0.02, 0.02, 0.003, 0.03, 0.003, 0.003, 0.003])
-    found = kinds(Trial(), 19, lambda _, is_several: next(several, 0.003) if is_several else 0.0101)
-    assert found == [True] * 8 + [False] * 10 + [True]
+    several = iter([*[0.0025] * 20, *[0.001] * 9, 0.03, *[0.001] * 10, 0.002])
+    found = kinds(Trial(), 200, lambda _, is_several: next(several, 0.001) if is_several else 0.0013)
+    assert found == [True] * 41 + [False] * 77 + [True] * (200 - 41 - 77)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -63,9 +63,15 @@ def test_runs_of_other_threads_are_noted_as_what_they_were() -> None:
     trial = Trial()
     trial.took(TRIAL_SECONDS, several=True)
     assert trial.several is False
-    trial.took(TRIAL_SECONDS / 2, several=True)
-    trial.took(TRIAL_SECONDS / 2, several=True)
-    assert trial.several is True  # nothing is known of one thread: several, and then one again
-    trial.took(TRIAL_SECONDS * LEAST_GAIN, several=False)
+    for _ in range(3):
+        trial.took(TRIAL_SECONDS / 10, several=True)
     trial.took(TRIAL_SECONDS, several=False)
     assert trial.several is True
+
+
+def test_a_kind_is_tried_anew() -> None:
+    """What it took before it was left does not count when it is tried again, however few runs that are."""
+    trial = Trial()
+    for several, chosen in ((0.02, True), (0.05, False), (0.02, True)):
+        found = kinds(trial, 1000, lambda _, is_several, several=several: several if is_several else 0.03)
+        assert found[-500:].count(chosen) > 450

@@ -13,8 +13,8 @@ TRIAL_SECONDS = 0.1
 """Of runs of one kind: what they take then is what they will take."""
 AGAIN = 24
 """After so many times the seconds of a trial the other kind is tried again: so trials take little of all time."""
-KEPT = 5
-"""The last runs of a trial, of which the median counts."""
+KEPT = 25
+"""The last runs of a kind, of which the median counts: not the first of a trial, in which threads wake."""
 LEAST_GAIN = 0.95
 """The part of the time of one thread that several may take, at most."""
 
@@ -57,4 +57,5 @@ class Trial:
             self._is_trial, self._left = False, AGAIN * spent
         else:
             self.several = not self.several
+            self._seconds[self.several].clear()
             self._is_trial, self._left = True, TRIAL_SECONDS
