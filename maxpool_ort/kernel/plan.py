@@ -20,7 +20,7 @@ PIECE_SIZE = 512 * 1024
 """Elements of a piece at most."""
 SCRATCH_BYTES = 14 * 1024 * 1024
 """Memory of all threads together."""
-THREAD_SIZE = 192 * 1024
+THREAD_SIZE = 160 * 1024
 """Elements that a piece of each of several threads must have: NumPy's calls on less are so short that threads spend
 more time waiting for one another, to hold the interpreter's lock, than they save."""
 WINDOWS = 8
