@@ -244,7 +244,7 @@ MUTANTS = [
     ("kernel/plan", "if not is_dense(geometry.axes):", "if False:"),
     ("kernel/plan", "number + 3 * max(number, position) + position", "number"),
     ("kernel/plan", "for axis in geometry.axes if axis.stride > 1]", "for axis in geometry.axes]"),
-    ("kernel/plan", "-(-bits // 8)", "1"),
+    ("kernel/plan", "np.min_scalar_type((1 << bits) - 1).itemsize", "1"),
     ("kernel/positions", "np.zeros((), dtype)", "np.zeros((), np.int64)"),
     ("kernel/threads", "if count < 1:", "if count < 0:"),
     ("kernel/threads", "os.register_at_fork(after_in_child=_forget)", "pass"),

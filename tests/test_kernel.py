@@ -81,6 +81,7 @@ LARGE = [
     ("rows of more than 256 taps", (1, 3, 40, 2000), {"kernel_shape": [2, 300], "strides": [1, 7]}),
     ("wide pads", (1, 3, 60, 70), {"kernel_shape": [25, 40], "pads": [12, 20, 12, 19]}),
     ("dilated, wide pads", (2, 2, 60, 61), {"kernel_shape": [11, 4], "dilations": [2, 9], "pads": [12, 18, 8, 9], "strides": [3, 1]}),
+    ("large windows in short rows", (1, 2, 1000, 84), {"kernel_shape": [3, 64]}),
     ("few outputs", (1, 2, 900, 900), {"kernel_shape": [2, 2], "strides": [300, 300]}),
 ]  # fmt: skip
 

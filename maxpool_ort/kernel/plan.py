@@ -102,7 +102,7 @@ def _element_bytes(geometry: Geometry, itemsize: int, *, with_indices: bool) -> 
     if not is_dense(geometry.axes):
         return maxima + 3 * 8  # positions of inputs and outputs
     bits = sum((axis.kernel - 1).bit_length() for axis in geometry.axes)
-    number = -(-bits // 8)
+    number = np.min_scalar_type((1 << bits) - 1).itemsize
     strided = [axis for axis in geometry.axes if axis.stride > 1]  # when these are done, numbers become positions
     position = np.min_scalar_type(prod(geometry.input_spatial_shape)).itemsize
     position = -(-position * prod(axis.output for axis in strided) // max(1, prod(axis.input for axis in strided)))
