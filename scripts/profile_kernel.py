@@ -7,12 +7,13 @@ machine::
     python scripts/profile_kernel.py --workload "resnet stem" --dtype float32 --threads 2
     python scripts/profile_kernel.py --model models/spp.onnx
 
-The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is what our operator
-takes in a run; "calls" are the lists of NumPy's calls in it, done on one thread; "in cache" is what these calls would take
-if every element took as long as one more takes in such a call on a few thousand neighbours, which stay in cache. Below that no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the
-ratio if nothing but PyOp and NumPy's calls took time: ONNX Runtime's time / (PyOp + calls); the best ratio is its time /
-(PyOp + in cache). With several threads, calls are divided by "shared": how many times as often as one thread several run
-the kernel on arrays, each for itself, in the same interpreter: about what work that threads share out can get.
+The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is what our
+operator takes in a run; "calls" are the lists of NumPy's calls in it, done on one thread; "in cache" is what these
+calls would take if every element took as long as one more takes in such a call on a few thousand neighbours, which stay
+in cache. Below that no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the
+ratio if nothing but PyOp and NumPy's calls took time: ONNX Runtime's time / (PyOp + calls); the best ratio is its time
+/ (PyOp + in cache). With several threads, calls are divided by "shared": how many times as often as one thread several
+run the kernel on arrays, each for itself, in the same interpreter: about what work that threads share out can get.
 
 Of a whole model, with all MaxPool nodes ours and by turns with the built-in: "ready" is one whose nodes return results that
 are ready; "by calls" what (ready + calls) are of the built-in's time.
