@@ -352,6 +352,21 @@ def test_positions_of_more_bits_with_strides(size: int) -> None:
     assert_same(got_indices, indices)
 
 
+@pytest.mark.parametrize("first", [2**28 - 2, 2**28 - 1, 2**28])
+def test_positions_beyond_4_bytes(first: int) -> None:
+    """Two planes of 16, of which the number of the first is given, as if of an X of more than 4 GiB."""
+    x = np.random.default_rng(0).standard_normal((2, 4, 4)).astype(np.float32)
+    geometry = mp.MaxPoolAttributes(kernel_shape=[2, 2]).geometry((1, first + 2, 4, 4))
+    pooling = kernel.Pooling(geometry, (1, first + 2, 4, 4), 0, with_indices=True)
+    (piece,) = plan.make_plan(geometry, 2, x.itemsize, 1, with_indices=True).pieces
+    assert piece.work.layout is not None
+    y, indices = np.empty((2, 3, 3), np.float32), np.empty((2, 3, 3), np.int64)
+    pooling._put(x, piece, y, indices, first)  # noqa: SLF001 (an X like that is large)
+    expected_y, expected = max_pool_oracle(x[np.newaxis], [2, 2])
+    assert_same(y, expected_y[0])
+    assert_same(indices, expected[0] + 16 * first)
+
+
 @pytest.mark.parametrize("dilation", [200, 300, 2**30, 2**33, 2**60])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_dilations_far_beyond_the_input(axis: int, dilation: int) -> None:

@@ -56,6 +56,7 @@ class Pooling:
         self._planes = prod(shape[:2])
         self._sizes = geometry.input_spatial_shape
         self._strides = tuple(prod(self._sizes[i + 1 :]) for i in range(len(self._sizes)))
+        self._origin_dtype = np.uint32 if prod(shape) < 1 << 32 else np.int64  # wider ones take twice as long
         self._shape = (*shape[:2], *geometry.output_spatial_shape)
         self._plans: dict[tuple[int, int], Plan] = {}
         self._trials: defaultdict[tuple[int, int], Trial] = defaultdict(Trial)
@@ -110,7 +111,8 @@ class Pooling:
             if indices is None:
                 put_maxima(space, x, piece.work, y)
             else:
-                origins = np.arange(first, first + len(x)) * prod(self._sizes) + piece.start(self._strides)
+                numbers = np.arange(first, first + len(x), dtype=self._origin_dtype)
+                origins = numbers * prod(self._sizes) + piece.start(self._strides)
                 origins = origins.reshape(-1, *[1] * len(self._sizes))
                 put_maxima_and_indices(space, x, piece.work, y, indices, self._strides, origins)
         if indices is not None and self._storage_order and x.size:

@@ -72,7 +72,9 @@ def _run(
     indices = None if indices is None else indices[layout.outputs]
     is_copied = layout.has_gaps or x.dtype == np.float16 or not (x.flags.c_contiguous and x.flags.aligned)
     is_one_run = y.flags.c_contiguous
-    program: Program = space.program(Program, layout, len(x), y.dtype, strides, is_copied, is_one_run, greater)
+    of_origins = None if origins is None else origins.dtype
+    what = layout, len(x), y.dtype, strides, of_origins, is_copied, is_one_run, greater
+    program: Program = space.program(Program, *what)
     if not is_copied:
         program.run(y, x, indices, origins)
         return

@@ -93,7 +93,8 @@ class Pass:
     def mends(self, step: Step) -> Iterator[Mend]:
         """The windows for which there are not two whole ones to join in a step."""
         for windows, first in self._by_residues(min(self.size, step.back)):
-            yield Mend(windows, first, _moved(windows, step.ahead))
+            later = _moved(windows, step.ahead)
+            yield Mend(windows, first, None if later == first else later)
         if step.last is not None:
             start = step.last - step.ahead + 1
             for numbers, residues in self._by_residues(self.anchors.stop - start):

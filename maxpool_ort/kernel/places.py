@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxpool_ort.kernel.calls import Block, Calls, Key, copy, narrowed, part
-from maxpool_ort.kernel.passes import Pass
+from maxpool_ort.kernel.calls import INDICES, ORIGINS, Block, Calls, Key, copy, narrowed, part
+from maxpool_ort.kernel.passes import Pass, Step
 from maxpool_ort.kernel.positions import grid
 
 __all__ = ["Places"]
@@ -65,6 +65,10 @@ class Places:
         self._places = self._made = np.empty(0, np.uint8)
         """Of the windows so far, and of those that a step makes."""
         self._are_zero = True
+        self._adds_last_tap = False
+        """Whether a step adds one tap to each window, in the first axis of which taps are numbered."""
+        self._reach = 0
+        """How far behind the beginning of a window its last tap lies, along that axis."""
         self._dtype = _UINT8
         last = sum((size - 1) * stride for size, stride in zip(shape[1:], strides, strict=True))
         self._position_dtype = np.min_scalar_type(last)
@@ -80,9 +84,11 @@ class Places:
         self._fields.append(_Field(along, shift, along.taps.bit_length()))
         self._dtype = np.min_scalar_type((1 << shift + along.taps.bit_length()) - 1)
 
-    def begin_step(self) -> None:
+    def begin_step(self, step: Step) -> None:
         """Windows join others."""
         self._made = self._next()
+        added = step.back + step.ahead
+        self._adds_last_tap = len(self._fields) == 1 and added == self._fields[0].along.dilation
 
     def join(self, windows: Key, joined: tuple[Key, Key], maxima: tuple[Any, Any], offsets: tuple[Any, Any]) -> None:
         """These windows are made of two each, the earlier and the later ones, of these maxima.
@@ -90,24 +96,38 @@ class Places:
         ``offsets``: how far behind the beginnings of the windows these begin; integers, or one for each along the axis.
         """
         out = part(self._made, windows)
-        is_greater = self._calls.buffer("is greater", out.shape, _BOOL)
-        self._calls.add(self._greater, *reversed(maxima), out=is_greater)
-        chosen = moved = self._integers(is_greater, out.dtype)
         earlier, later = (out.dtype.type(0) if self._are_zero else part(self._places, key) for key in joined)
         if self.are_positions:
-            self._calls.add(np.multiply, later, chosen, out=moved)
-        else:
-            first, second = (self._numbers(offset) for offset in offsets)
-            if self._are_zero and not first.any():
-                self._calls.add(np.multiply, chosen, second, out=out)
-                return
             moved = self._calls.buffer("moved", out.shape, out.dtype)
+            self._choose(maxima, moved)
+            self._calls.add(np.multiply, later, moved, out=moved)
+            self._calls.add(np.maximum, earlier, moved, out=out)
+            return
+        first, second = self._numbers(offsets[0]), self._numbers(offsets[1] + self._adds_last_tap * self._reach)
+        is_zero = self._are_zero and not first.any()
+        moved = out if is_zero else self._calls.buffer("moved", out.shape, out.dtype)
+        if self._adds_last_tap:  # it is the greatest of the later window where that is the greater
+            self._choose(maxima, moved)
+            if second.ndim or second != 1:
+                self._calls.add(np.multiply, moved, second, out=moved)
+        else:
+            chosen = self._calls.buffer("chosen", out.shape, out.dtype)
+            self._choose(maxima, chosen)
             self._calls.add(np.add, later, second, out=moved)
             self._calls.add(np.multiply, moved, chosen, out=moved)
-            if first.any():
-                self._calls.add(np.add, earlier, first, out=chosen)
-                earlier = chosen
-        self._calls.add(np.maximum, earlier, moved, out=out)
+        if first.any():
+            moved_on = self._calls.buffer("chosen", out.shape, out.dtype)
+            self._calls.add(np.add, earlier, first, out=moved_on)
+            earlier = moved_on
+        if not is_zero:
+            self._calls.add(np.maximum, earlier, moved, out=out)
+
+    def _choose(self, maxima: tuple[Any, Any], out: Array) -> None:
+        """Put 1 where the later one is greater, else 0."""
+        is_greater = out.view(_BOOL) if out.itemsize == 1 else self._calls.buffer("is greater", out.shape, _BOOL)
+        self._calls.add(self._greater, *reversed(maxima), out=is_greater)
+        if out.itemsize > 1:
+            self._calls.add(copy, is_greater, out=out)
 
     def _numbers(self, offset: Any) -> Any:
         """Of the taps that lie so far behind the beginning of a window."""
@@ -117,14 +137,19 @@ class Places:
             return numbers.flat[0]
         return numbers.reshape(-1, *[1] * (len(self._shape) - 1 - field.along.number))
 
-    def stay(self, windows: Key, earlier: Key) -> None:
-        """These windows are what the earlier ones were."""
-        places = np.uint8(0) if self._are_zero else part(self._places, earlier)
-        self._calls.add(copy, places, out=part(self._made, windows))
+    def stay(self, windows: Key, earlier: Key, offset: Any) -> None:
+        """These windows are what the earlier ones were, which begin so far behind them."""
+        places = self._dtype.type(0) if self._are_zero else part(self._places, earlier)
+        first = self._dtype.type(0) if self.are_positions else self._numbers(offset)
+        if first.any():
+            self._calls.add(np.add, places, first, out=part(self._made, windows))
+        else:
+            self._calls.add(copy, places, out=part(self._made, windows))
 
-    def end_step(self) -> None:
+    def end_step(self, step: Step) -> None:
         """All have joined."""
         self._places, self._are_zero = self._made, False
+        self._reach += step.back + step.ahead
 
     def take(self, kept: Block) -> None:
         """Leave all but these."""
@@ -154,7 +179,7 @@ class Places:
                 self._calls.add(copy, numbers, out=counted)
             else:
                 shifted = self._calls.buffer("moved", numbers.shape, numbers.dtype)
-                counted = self._calls.buffer("integers", numbers.shape, self._dtype)
+                counted = self._calls.buffer("chosen", numbers.shape, self._dtype)
                 self._calls.add(np.right_shift, numbers, numbers.dtype.type(field.shift), out=shifted)
                 self._calls.add(copy, shifted, out=counted)
             if weight - inner != 1:  # inner: what these bits have counted for in the axes before
@@ -164,17 +189,13 @@ class Places:
             inner = weight << field.bits
         self._calls.add(np.add, positions, starts, out=positions)
 
-    def positions(self, kept: Block) -> Array:
-        """Of these windows, when all calls are done."""
-        return self._places[kept]
-
-    def _integers(self, is_true: Array, dtype: np.dtype[Any]) -> Array:
-        """0 and 1, in place if they are bytes."""
-        if dtype == _UINT8:
-            return is_true.view(dtype)
-        integers = self._calls.buffer("integers", is_true.shape, dtype)
-        self._calls.add(copy, is_true, out=integers)
-        return integers
+    def put_out(self, kept: Block, origins: np.dtype[Any]) -> None:
+        """Fill INDICES with the positions of these windows, behind ORIGINS, which are of this dtype."""
+        positions = self._places[kept]
+        wide = self._calls.buffer("chosen", positions.shape, origins)
+        self._calls.add(copy, positions, out=wide)
+        self._calls.add(np.add, wide, part(ORIGINS, ()), out=wide)
+        self._calls.add(copy, wide, out=part(INDICES, ()))
 
     def _next(self) -> Array:
         return self._calls.next("places", self._shape, self._dtype)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+import math
 from math import prod
 from typing import Any
 
@@ -104,9 +105,14 @@ def _element_bytes(geometry: Geometry, itemsize: int, *, with_indices: bool) -> 
     bits = sum((axis.kernel - 1).bit_length() for axis in geometry.axes)
     number = np.min_scalar_type((1 << bits) - 1).itemsize
     strided = [axis for axis in geometry.axes if axis.stride > 1]  # when these are done, numbers become positions
-    position = np.min_scalar_type(prod(geometry.input_spatial_shape)).itemsize
-    position = -(-position * prod(axis.output for axis in strided) // max(1, prod(axis.input for axis in strided)))
-    return maxima + 1 + number + 3 * max(number, position) + position
+    position = np.min_scalar_type(prod(geometry.input_spatial_shape)).itemsize * _left(strided)
+    in_x = 4 * _left(geometry.axes)
+    return math.ceil(maxima + 1 + 3 * max(number, position) + max(number, position, in_x))
+
+
+def _left(axes: Sequence[Axis]) -> float:
+    """How many windows there are, when these axes are done, for each input."""
+    return prod(axis.output / max(1, axis.input) for axis in axes)
 
 
 def _piece(

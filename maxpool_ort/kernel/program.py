@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxpool_ort.kernel.calls import INDICES, ORIGINS, Y_AS_INTEGERS, Block, Calls, Key, X, Y, copy, narrowed, part
+from maxpool_ort.kernel.calls import Y_AS_INTEGERS, Block, Calls, Key, X, Y, copy, narrowed, part
 from maxpool_ort.kernel.passes import Layout, Pass, Step
 from maxpool_ort.kernel.places import Places
 from maxpool_ort.kernel.sortable import lowest
@@ -32,6 +32,8 @@ class Program:
         The block.
     strides
         Elements of X from one to the next along each spatial axis; None if positions are not wanted.
+    origins
+        Of what dtype these are that ``run`` is given; None likewise.
     is_copied
         Whether the input is put into ``inputs``; if not, ``run`` is given it, C-contiguous.
     is_one_run
@@ -54,6 +56,7 @@ class Program:
         planes: int,
         dtype: np.dtype[Any],
         strides: tuple[int, ...] | None,
+        origins: np.dtype[Any] | None,
         is_copied: bool,
         is_one_run: bool,
         greater: Callable[..., Any],
@@ -91,10 +94,8 @@ class Program:
                     places.take(self._kept)
                     self._kept = (slice(None),) * len(self._shape)
                 places.locate()
-        if places is not None:
-            indices = part(INDICES, ())
-            self.calls.add(copy, places.positions(self._kept), out=indices)
-            self.calls.add(np.add, indices, part(ORIGINS, ()), out=indices)  # a cast within it would take longer
+        if places is not None and origins is not None:
+            places.put_out(self._kept, origins)
 
     def run(self, y: Array, x: Array | None = None, indices: Array | None = None, origins: Array | None = None) -> None:
         """Fill y, and indices if positions are wanted: ``origins`` is that of the first of each plane."""
@@ -146,26 +147,26 @@ class Program:
     def _step(self, along: Pass, step: Step, maxima: Array | int) -> None:
         """Let each window join another one, or two others."""
         if self._places is not None:
-            self._places.begin_step()
+            self._places.begin_step(step)
         size, inner = prod(self._shape), prod(self._shape[along.number + 1 :])
         before, behind = step.back * inner, step.ahead * inner
         if before + behind < size:
             joined = slice(0, size - before - behind), slice(before + behind, size)
             self._join(maxima, slice(before, size - behind), joined, (0, step.back + step.ahead))
         for mend in along.mends(step):
+            starts = np.subtract(mend.windows, step.back)
             if mend.later is None:
                 windows, earlier = self._keys(along, mend.windows, mend.earlier)
                 self.calls.add(copy, part(self._maxima, earlier), out=part(maxima, windows))
                 if self._places is not None:
-                    self._places.stay(windows, earlier)
+                    self._places.stay(windows, earlier, np.subtract(mend.earlier, starts))
             else:
                 windows, earlier, later = self._keys(along, mend.windows, mend.earlier, mend.later)
-                starts = np.subtract(mend.windows, step.back)
                 offsets = np.subtract(mend.earlier, starts), np.subtract(mend.later, starts)
                 self._join(maxima, windows, (earlier, later), offsets)
         self._maxima = maxima
         if self._places is not None:
-            self._places.end_step()
+            self._places.end_step(step)
 
     def _join(self, maxima: Array | int, windows: Key, joined: tuple[Key, Key], offsets: tuple[Any, Any]) -> None:
         """Make these windows of two each, which begin so far behind the beginnings of these windows."""
