@@ -11,7 +11,8 @@ its taps, then in one step to both sides; or, where there is less than half behi
 is, and then back in several steps. If what a window would join begins before the input, it joins the one that begins at
 the first position where a tap of it can be, which reaches far enough. If that begins behind the input, the window stays
 as it is. Or, if many in a row would, they first grow as if the row went on, and in the step to both sides those that
-end behind the input join the last one that ends in it.
+end behind the input join the last one that ends in it. Windows of three, with a tap on both sides, need none of this
+where no places are wanted: see ``can_be_padded``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -78,6 +79,12 @@ class Pass:
     def taps(self) -> int:
         """Of a whole window, but its anchor."""
         return sum(step.back + step.ahead for step in self.steps) // self.dilation
+
+    @property
+    def can_be_padded(self) -> bool:
+        """Whether windows grow by one tap ahead, and then by one back: before that, those of the last positions are of
+        no use any more. Filled with the lowest, they are padding, behind a row and before the next one."""
+        return self.steps[:2] == (Step(0, self.dilation), Step(self.dilation, 0)) and self.size >= 2 * self.dilation
 
     def joins(self) -> Iterator[tuple[range, range]]:
         """For each of these taps: the windows of outputs, by number, that have it in the block, and where it lies."""
@@ -180,6 +187,8 @@ def _steps(axis: Axis, *, is_along_rows: bool) -> tuple[Step, ...]:
     dilation, size = axis.dilation, _positions(axis)
     width = forward = axis.kernel - back
     is_inside = size >= axis.extent  # each window is, at one end at least
+    if is_inside and axis.kernel == 5 and 0 < back < 4:  # by way of windows of three, whose ends can be padding
+        return Step(0, dilation), Step(dilation, 0), Step((back - 1) * dilation, (3 - back) * dilation)
     if is_inside:
         width = min(forward, 1 << ((axis.kernel + 1) // 2 - 1).bit_length())
     ahead, last = (forward - width) * dilation, size - 1 - (width - 1) * dilation

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxpool_ort.kernel.calls import Y_AS_INTEGERS, Block, Calls, Key, X, Y, copy, narrowed, part
-from maxpool_ort.kernel.passes import Layout, Pass, Step
+from maxpool_ort.kernel.passes import FEW_COPIED, Layout, Pass, Step
 from maxpool_ort.kernel.places import Places
 from maxpool_ort.kernel.sortable import lowest
 from maxpool_ort.kernel.workspace import Workspace
@@ -113,9 +113,21 @@ class Program:
         """Let windows grow along an axis, at all positions; those of the outputs go on."""
         if self._places is not None:
             self._places.begin_pass(along)
+        is_padded = self._places is None and along.can_be_padded  # else the lowest would need a place
         for number, step in enumerate(along.steps, start=1):
+            if is_padded and number == 2:
+                self._pad(along)
             self._puts_out = can_put_out and self._is_whole() and number == len(along.steps)
-            self._step(along, step, Y if self._puts_out else self.calls.next("maxima", self._shape, self._dtype))
+            maxima = Y if self._puts_out else self.calls.next("maxima", self._shape, self._dtype)
+            self._step(along, step, maxima, is_mended=number > 2 or not is_padded)
+
+    def _pad(self, along: Pass) -> None:
+        """Fill the last windows of two taps with the lowest."""
+        start, stop = along.size - along.dilation, self._shape[along.number]
+        together = 1 if along.is_along_rows and stop - start <= FEW_COPIED else stop - start
+        for first in range(start, stop, together):
+            (windows,) = self._keys(along, range(first, first + together))
+            self.calls.add(copy, lowest(self._dtype), out=part(self._maxima, windows))
 
     def _is_whole(self) -> bool:
         """Whether all windows go on."""
@@ -144,7 +156,7 @@ class Program:
             earlier = anchors if are_all_joined and number == 0 else out
             self.calls.add(np.maximum, earlier, part(source, (*before, _slice(taps))), out=out)
 
-    def _step(self, along: Pass, step: Step, maxima: Array | int) -> None:
+    def _step(self, along: Pass, step: Step, maxima: Array | int, *, is_mended: bool) -> None:
         """Let each window join another one, or two others."""
         if self._places is not None:
             self._places.begin_step(step)
@@ -153,7 +165,10 @@ class Program:
         if before + behind < size:
             joined = slice(0, size - before - behind), slice(before + behind, size)
             self._join(maxima, slice(before, size - behind), joined, (0, step.back + step.ahead))
-        for mend in along.mends(step):
+        if before and not is_mended:
+            windows = slice(0, before)
+            self.calls.add(copy, part(self._maxima, windows), out=part(maxima, windows))
+        for mend in along.mends(step) if is_mended else ():
             starts = np.subtract(mend.windows, step.back)
             if mend.later is None:
                 windows, earlier = self._keys(along, mend.windows, mend.earlier)
