@@ -82,8 +82,11 @@ class Pass:
 
     @property
     def can_be_padded(self) -> bool:
-        """Whether windows grow by one tap ahead, and then by one back: before that, those of the last positions are of
-        no use any more. Filled with the lowest, they are padding, behind a row and before the next one."""
+        """Whether windows grow by one tap ahead, and then by one back.
+
+        Before that, those of the last positions are of no use any more: filled with the lowest, they are padding,
+        behind a row and before the next one.
+        """
         return self.steps[:2] == (Step(0, self.dilation), Step(self.dilation, 0)) and self.size >= 2 * self.dilation
 
     def joins(self) -> Iterator[tuple[range, range]]:

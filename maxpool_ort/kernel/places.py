@@ -88,7 +88,8 @@ class Places:
         """Windows join others."""
         self._made = self._next()
         added = step.back + step.ahead
-        self._adds_last_tap = len(self._fields) == 1 and added == self._fields[0].along.dilation
+        is_first_axis = len(self._fields) == 1 and not self.are_positions
+        self._adds_last_tap = is_first_axis and added == self._fields[0].along.dilation
 
     def join(self, windows: Key, joined: tuple[Key, Key], maxima: tuple[Any, Any], offsets: tuple[Any, Any]) -> None:
         """These windows are made of two each, the earlier and the later ones, of these maxima.
@@ -96,31 +97,28 @@ class Places:
         ``offsets``: how far behind the beginnings of the windows these begin; integers, or one for each along the axis.
         """
         out = part(self._made, windows)
-        earlier, later = (out.dtype.type(0) if self._are_zero else part(self._places, key) for key in joined)
-        if self.are_positions:
-            moved = self._calls.buffer("moved", out.shape, out.dtype)
+        moved = out if self._are_zero else self._calls.buffer("moved", out.shape, out.dtype)
+        if self._adds_last_tap:  # which is the greatest of the later window where that is the greater
             self._choose(maxima, moved)
-            self._calls.add(np.multiply, later, moved, out=moved)
-            self._calls.add(np.maximum, earlier, moved, out=out)
-            return
-        first, second = self._numbers(offsets[0]), self._numbers(offsets[1] + self._adds_last_tap * self._reach)
-        is_zero = self._are_zero and not first.any()
-        moved = out if is_zero else self._calls.buffer("moved", out.shape, out.dtype)
-        if self._adds_last_tap:  # it is the greatest of the later window where that is the greater
+            number = self._numbers(offsets[1] + self._reach)
+            if number.ndim or number != 1:
+                self._calls.add(np.multiply, moved, number, out=moved)
+        elif self.are_positions:
             self._choose(maxima, moved)
-            if second.ndim or second != 1:
-                self._calls.add(np.multiply, moved, second, out=moved)
+            self._calls.add(np.multiply, part(self._places, joined[1]), moved, out=moved)
         else:
             chosen = self._calls.buffer("chosen", out.shape, out.dtype)
             self._choose(maxima, chosen)
-            self._calls.add(np.add, later, second, out=moved)
+            self._calls.add(np.add, part(self._places, joined[1]), self._numbers(offsets[1]), out=moved)
             self._calls.add(np.multiply, moved, chosen, out=moved)
-        if first.any():
-            moved_on = self._calls.buffer("chosen", out.shape, out.dtype)
-            self._calls.add(np.add, earlier, first, out=moved_on)
-            earlier = moved_on
-        if not is_zero:
-            self._calls.add(np.maximum, earlier, moved, out=out)
+        if self._are_zero:
+            return
+        earlier = part(self._places, joined[0])
+        if not self.are_positions and (number := self._numbers(offsets[0])).any():
+            counted = self._calls.buffer("chosen", out.shape, out.dtype)
+            self._calls.add(np.add, earlier, number, out=counted)
+            earlier = counted
+        self._calls.add(np.maximum, earlier, moved, out=out)
 
     def _choose(self, maxima: tuple[Any, Any], out: Array) -> None:
         """Put 1 where the later one is greater, else 0."""

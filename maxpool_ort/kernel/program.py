@@ -126,8 +126,8 @@ class Program:
         start, stop = along.size - along.dilation, self._shape[along.number]
         together = 1 if along.is_along_rows and stop - start <= FEW_COPIED else stop - start
         for first in range(start, stop, together):
-            (windows,) = self._keys(along, range(first, first + together))
-            self.calls.add(copy, lowest(self._dtype), out=part(self._maxima, windows))
+            keys = self._keys(along, range(first, first + together))
+            self.calls.add(copy, lowest(self._dtype), out=part(self._maxima, keys[0]))
 
     def _is_whole(self) -> bool:
         """Whether all windows go on."""
@@ -166,8 +166,8 @@ class Program:
             joined = slice(0, size - before - behind), slice(before + behind, size)
             self._join(maxima, slice(before, size - behind), joined, (0, step.back + step.ahead))
         if before and not is_mended:
-            windows = slice(0, before)
-            self.calls.add(copy, part(self._maxima, windows), out=part(maxima, windows))
+            first = slice(0, before)
+            self.calls.add(copy, part(self._maxima, first), out=part(maxima, first))
         for mend in along.mends(step) if is_mended else ():
             starts = np.subtract(mend.windows, step.back)
             if mend.later is None:
