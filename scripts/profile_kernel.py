@@ -7,13 +7,15 @@ machine::
     python scripts/profile_kernel.py --workload "resnet stem" --dtype float32 --threads 2
     python scripts/profile_kernel.py --model models/spp.onnx
 
-The parts of a whole run, in ms: "PyOp" is one of a PyOp that returns a result that is ready; "kernel" is what our
-operator takes in a run; "calls" are the lists of NumPy's calls in it, done on one thread; "in cache" is what these
+The parts of a whole run, in ms: "kernel" is what our operator takes in a run, "outside" all else, which is ONNX
+Runtime's and PyOp's: to copy X and the outputs, mostly. "PyOp" is a run of a PyOp that returns a result that is ready,
+and stays in cache. "calls" are the lists of NumPy's calls in the kernel, done on one thread; "in cache" is what these
 calls would take if every element took as long as one more takes in such a call on a few thousand neighbours, which stay
 in cache. Below that no order of these calls gets. "passes" are elements of all calls for each of X. "by calls" is the
-ratio if nothing but PyOp and NumPy's calls took time: ONNX Runtime's time / (PyOp + calls); the best ratio is its time
-/ (PyOp + in cache). With several threads, calls are divided by "shared": how many times as often as one thread several
-run the kernel on arrays, each for itself, in the same interpreter: about what work that threads share out can get.
+ratio if in the kernel nothing but NumPy's calls took time: ONNX Runtime's time / (outside + calls); the best ratio is
+its time / (PyOp + in cache). With several threads, calls are divided by "shared": how many times as often as one thread
+several run the kernel on arrays, each for itself, in the same interpreter: about what work that threads share out can
+get.
 
 Of a whole model, with all MaxPool nodes ours and by turns with the built-in: "ready" is one whose nodes return results that
 are ready; "by calls" what (ready + calls) are of the built-in's time.
@@ -50,7 +52,7 @@ SHARED_SECONDS = 0.2
 IN_CACHE = 2048, 8192
 """Elements of calls that stay in the first or the second cache."""
 HEADER = [
-    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "PyOp", "kernel", "calls", "in cache", "passes", "shared",
+    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "outside", "PyOp", "kernel", "calls", "in cache", "passes", "shared",
     "ratio", "by calls", "best ratio",
 ]  # fmt: skip
 MODEL_HEADER = ["model", "nodes", "built-in", "all ours", "ready", "calls", "all ours of built-in", "by calls"]
@@ -137,12 +139,15 @@ def profile(case: Case) -> list[str]:
     """The row of one workload."""
     x = case.x()
     ours, *others = our_side(case, x), *(peer_side(replace(case, peer=peer), x) for peer in ("onnxruntime", "border"))
-    kernel, calls = [], []
+    kernel, outside, calls = [], [], []
 
     def recorded() -> Sequence[Any]:
         with mp.record_calls() as found:
+            start = perf_counter()
             outputs = ours()
+            whole = perf_counter() - start
         kernel.append(found[0].seconds * 1e3)
+        outside.append(whole * 1e3 - kernel[-1])
         return outputs
 
     def alone() -> Sequence[Any]:
@@ -160,10 +165,10 @@ def profile(case: Case) -> list[str]:
     mp.set_num_threads(case.threads)
     times = bench.by_turns([ours, *others, alone], RUNS, case.threads, [recorded, *others, alone])
     whole, theirs, border, _ = map(median, times)
-    done, floor, shared = median(calls), counted.in_cache() * 1e3, times_as_often(case, x)
+    around, done, floor, shared = median(outside), median(calls), counted.in_cache() * 1e3, times_as_often(case, x)
     passes = sum(counted.elements.values()) / math.prod(case.workload.shape)
-    figures = [theirs, whole, border, median(kernel), done, floor, passes, shared]
-    ratios = [theirs / whole, *(theirs / (border + each / shared) for each in (done, floor))]
+    figures = [theirs, whole, around, border, median(kernel), done, floor, passes, shared]
+    ratios = [theirs / whole, theirs / (around + done / shared), theirs / (border + floor / shared)]
     row = [case.workload.name, case.dtype, case.outputs]
     return [*row, *(f"{figure:.3g}" for figure in figures), *(f"{ratio:.2f}" for ratio in ratios)]
 
