@@ -6,14 +6,19 @@ neither meets the caches that the other has left.
 With more than one thread, turns begin when the threads of the turn before have come to rest: those of ONNX Runtime look
 for work for some 50 milliseconds, and take a processor meanwhile. Then a side runs until its own threads are at work,
 which some virtual machines take as long for, and several runs are timed.
+
+Each workload is measured in a process of its own, as an application has that runs one model. After hundreds of other
+runs ours take longer, ONNX Runtime's do not: perhaps since X and the outputs lie in memory of the C library.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
-from itertools import cycle, islice, product
+from itertools import cycle, groupby, islice, product
 import math
+import multiprocessing
 import os
 from pathlib import Path
 import platform
@@ -21,7 +26,7 @@ from statistics import median
 import threading
 from time import perf_counter, sleep
 import tracemalloc
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +35,10 @@ from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.peers import CannotError, Side, array_side, our_side, peer_side
 from maxpool_ort.workloads import Case, make_workload
 
-__all__ = ["PAIRS", "REST_SECONDS", "Growth", "Result", "by_turns", "growth", "machine", "measure"]
+__all__ = ["PAIRS", "REST_SECONDS", "Growth", "Result", "apart", "by_turns", "growth", "machine", "measure"]
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 PAIRS = 15
 FEWER_PAIRS = 3
@@ -64,6 +70,15 @@ class Result:
     def ratio(self) -> float | None:
         """How many times longer the peer takes."""
         return None if self.ours_ms is None or self.peer_ms is None else self.peer_ms / self.ours_ms
+
+
+def apart(function: Callable[[Case], T], chosen: Sequence[Case]) -> Iterator[T]:
+    """What a function of a module returns for each case; each workload, and number of threads, has a new process."""
+    spawn = multiprocessing.get_context("spawn")
+    for _, group in groupby(chosen, key=lambda case: (case.threads, case.workload)):
+        with ProcessPoolExecutor(1, spawn) as executor:
+            for case in group:
+                yield executor.submit(function, case).result()
 
 
 def measure(case: Case, pairs: int = PAIRS) -> Result:

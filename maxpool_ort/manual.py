@@ -76,10 +76,11 @@ whole model, to rounding.
 Exits with 1 if anything differs.
 """
 BENCH = """\
-Time whole runs of our operator against those of others, in one process and by
-turns, medians of 15 pairs (3, where the other takes more than half a second).
-A time counts only if both sides gave the same. All of it takes about half an
-hour; name workloads, dtypes and peers to see a part, or models to time those.
+Time whole runs of our operator against those of others, by turns in one
+process, a new one for each workload, medians of 15 pairs (3, where the other
+takes more than half a second). A time counts only if both sides gave the same.
+All of it takes about half an hour; name workloads, dtypes and peers to see a
+part, or models to time those.
 
 peers: onnxruntime (its own MaxPool), border (a PyOp that returns a result that
 is ready: what is left is what any operator in Python takes), textbook (a PyOp

@@ -1,6 +1,6 @@
 """Where the time of a run goes, and how near to the floor it is: for the workloads of the benchmark.
 
-By turns with ONNX Runtime, as in the benchmark. Run in the environment that the package is installed in, on a quiet
+By turns with ONNX Runtime, and each workload in a process of its own, as in the benchmark. Run in the environment that the package is installed in, on a quiet
 machine::
 
     python scripts/profile_kernel.py                                  # all workloads on one thread: some minutes
@@ -230,7 +230,9 @@ def main() -> int:
         peers=["border"],
     )
     header = MODEL_HEADER if options.model else HEADER
-    rows = list(map(profile_model, options.model)) or [profile(case) for case in track(chosen, "profile")]
+    rows = list(map(profile_model, options.model)) or [
+        row for _, row in zip(track(chosen, "profile"), bench.apart(profile, chosen), strict=True)
+    ]
     print(
         json.dumps({"machine": bench.machine(), "header": header, "rows": rows}, indent=1)
         if options.json

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import json
+import os
 from pathlib import Path
 import signal
 from statistics import geometric_mean
@@ -100,6 +101,19 @@ def test_ctrl_c_in_a_textbook_operator() -> None:
     with pytest.raises(KeyboardInterrupt):
         run()
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def name_and_process(case: Case) -> tuple[str, int]:
+    """Of which workload, and where."""
+    return case.workload.name, os.getpid()
+
+
+def test_each_workload_has_a_process_of_its_own() -> None:
+    """All its cases run there, in their order."""
+    chosen = workloads.cases(workloads=["spp 5", "tiny"], dtypes=["int8"], peers=["onnxruntime"], threads=[1])
+    found = list(bench.apart(name_and_process, chosen))
+    assert [name for name, _ in found] == ["spp 5"] * 2 + ["tiny"] * 2
+    assert len({*found, ("here", os.getpid())}) == 3
 
 
 def test_threads_are_as_before() -> None:

@@ -2,11 +2,12 @@
 
 import argparse
 from dataclasses import fields
+from functools import partial
 
 import numpy as np
 from onnx import helper
 
-from maxpool_ort.bench import growth, machine, measure
+from maxpool_ort.bench import apart, growth, machine, measure
 from maxpool_ort.bench_models import measure_model
 from maxpool_ort.commands.outcome import Outcome
 from maxpool_ort.conformance import COMMAND, choose, default_kit, hold, read_kit
@@ -109,6 +110,7 @@ def _measure(options: argparse.Namespace) -> Findings:
         peers=options.peer,
         data=options.data,
     )
-    results = [measure(case, options.pairs) for case in track(chosen, "measuring")]
+    measured = apart(partial(measure, pairs=options.pairs), chosen)
+    results = [result for _, result in zip(track(chosen, "measuring"), measured, strict=True)]
     grown = list(track(growth(options.pairs), "growth")) if options.growth or not is_part else []
     return Findings(results, grown, models)
