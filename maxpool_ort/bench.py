@@ -13,6 +13,7 @@ runs ours take longer, ONNX Runtime's do not: perhaps since X and the outputs li
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -22,6 +23,7 @@ import multiprocessing
 import os
 from pathlib import Path
 import platform
+import signal
 from statistics import median
 import threading
 from time import perf_counter, sleep
@@ -31,6 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from maxpool_ort.errors import MaxPoolError
 from maxpool_ort.kernel import get_num_threads, set_num_threads
 from maxpool_ort.peers import CannotError, Side, array_side, our_side, peer_side
 from maxpool_ort.workloads import Case, make_workload
@@ -73,12 +76,29 @@ class Result:
 
 
 def apart(function: Callable[[Case], T], chosen: Sequence[Case]) -> Iterator[T]:
-    """What a function of a module returns for each case; each workload, and number of threads, has a new process."""
+    """What a function of a module returns for each case; each workload, and number of threads, has a new process.
+
+    Raises
+    ------
+    MaxPoolError
+        If a process is ended from outside.
+    """
     spawn = multiprocessing.get_context("spawn")
-    for _, group in groupby(chosen, key=lambda case: (case.threads, case.workload)):
+    for (threads, workload), group in groupby(chosen, key=lambda case: (case.threads, case.workload)):
         with ProcessPoolExecutor(1, spawn) as executor:
-            for case in group:
-                yield executor.submit(function, case).result()
+            process = executor.submit(os.getpid).result()
+            try:
+                for case in group:
+                    yield executor.submit(function, case).result()
+            except BrokenProcessPool as error:
+                raise MaxPoolError(
+                    f"{workload.name} (threads: {threads}) was not measured: its process was killed, for want of memory"
+                    " perhaps; measure less at once with --workload, --dtype and --peer"
+                ) from error
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGTERM)  # rather than wait for it
+                raise
 
 
 def measure(case: Case, pairs: int = PAIRS) -> Result:

@@ -1,7 +1,7 @@
 """Where the time of a run goes, and how near to the floor it is: for the workloads of the benchmark.
 
-By turns with ONNX Runtime, and each workload in a process of its own, as in the benchmark. Run in the environment that the package is installed in, on a quiet
-machine::
+By turns with ONNX Runtime, and each workload in a process of its own, as in the benchmark. Run in the environment that
+the package is installed in, on a quiet machine::
 
     python scripts/profile_kernel.py                                  # all workloads on one thread: some minutes
     python scripts/profile_kernel.py --workload "resnet stem" --dtype float32 --threads 2
@@ -52,8 +52,8 @@ SHARED_SECONDS = 0.2
 IN_CACHE = 2048, 8192
 """Elements of calls that stay in the first or the second cache."""
 HEADER = [
-    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "outside", "PyOp", "kernel", "calls", "in cache", "passes", "shared",
-    "ratio", "by calls", "best ratio",
+    "workload", "dtype", "outputs", "ONNX Runtime", "ours", "outside", "PyOp", "kernel", "calls", "in cache", "passes",
+    "shared", "ratio", "by calls", "best ratio",
 ]  # fmt: skip
 MODEL_HEADER = ["model", "nodes", "built-in", "all ours", "ready", "calls", "all ours of built-in", "by calls"]
 Key = tuple[str, tuple[str, ...], str]

@@ -1,6 +1,7 @@
 """The benchmark: what it compares, what it refuses to count, and what it makes of results. No test looks at a clock."""
 
 from collections.abc import Sequence
+from functools import partial
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from subprocesses import printed, run_python
+from subprocesses import interrupt_who_waits, printed, run_python
 
 import maxpool_ort as mp
 from maxpool_ort import bench, cli, peers, report, workloads
@@ -114,6 +115,13 @@ def test_each_workload_has_a_process_of_its_own() -> None:
     found = list(bench.apart(name_and_process, chosen))
     assert [name for name, _ in found] == ["spp 5"] * 2 + ["tiny"] * 2
     assert len({*found, ("here", os.getpid())}) == 3
+
+
+def test_an_interrupt_ends_the_process_that_measures(tmp_path: Path) -> None:
+    """It is not waited for: a measurement may take minutes."""
+    with pytest.raises(KeyboardInterrupt):
+        list(bench.apart(partial(interrupt_who_waits, tmp_path / "mark"), [Case(TINY, "int8", False, 1, "border")]))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_threads_are_as_before() -> None:

@@ -22,10 +22,12 @@ from onnx.shape_inference import InferenceError
 import onnxruntime
 from onnxruntime_extensions import get_library_path
 import pytest
+from subprocesses import be_killed
 
 import maxpool_ort as mp
 from maxpool_ort import (
     backend,
+    bench,
     cli,
     commands,
     compare,
@@ -44,6 +46,7 @@ from maxpool_ort import (
     wire,
 )
 from maxpool_ort.kernel import threads
+from maxpool_ort.workloads import cases
 
 PACKAGE = Path(mp.__file__).parent
 POOL = mp.make_maxpool_model(kernel_shape=[2], input_shape=[1, 1, 4], name="pool1")
@@ -527,6 +530,7 @@ ROWS = [Row(*row) for row in (
     ("no such case", "conformance --case rank_9 --feature ties", 1, "rank_9", f"{IN}no case is --case rank_9 and --feature 'ties'; the features of the kit are: ranks, windows, …"),
     ("no kit", "conformance --kit good", 1, "good/cases.json", f"{IN}good/cases.json: No such file or directory"),
     ("a kit of something else", "conformance --kit kit", 1, "kit/cases.json", f"{IN}kit/cases.json must be the index of a conformance kit, got something else: TypeError: …"),
+    ("a process that measures is killed", lambda: list(bench.apart(be_killed, cases(workloads=["tiny"], threads=[1]))), E, "tiny", "tiny (threads: 1) was not measured: its process was killed, for want of memory perhaps; measure less at once with --workload, --dtype and --peer"),
     ("a runtime that is not installed", patched(runtimes.importlib.util, "find_spec", lambda _: None, lambda: conformance.hold([], ["openvino"], None, 1)), mp.MissingDependencyError, "openvino", "runtime openvino must be installed, and is not; pip install openvino"),
     ("a runtime that does not start", lambda: list(conformance.try_runtime("none", [RANK_1], 9)), E, "none", "runtime none does not start: KeyError: 'none'; try to import it in Python"),
     ("--command no words", "conformance --command \"'a\"", 1, "--command", f"""{IN}--command must be words as a shell would split them, got "'a": No closing quotation"""),

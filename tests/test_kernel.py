@@ -354,7 +354,7 @@ def test_positions_of_more_bits_with_strides(size: int) -> None:
 
 @pytest.mark.parametrize("first", [2**28 - 2, 2**28 - 1, 2**28])
 def test_positions_beyond_4_bytes(first: int) -> None:
-    """Two planes of 16, of which the number of the first is given, as if of an X of more than 4 GiB."""
+    """Two planes of 16, of which the number of the first is given, as if of an X of some 2^32 elements."""
     x = np.random.default_rng(0).standard_normal((2, 4, 4)).astype(np.float32)
     geometry = mp.MaxPoolAttributes(kernel_shape=[2, 2]).geometry((1, first + 2, 4, 4))
     pooling = kernel.Pooling(geometry, (1, first + 2, 4, 4), 0, with_indices=True)
