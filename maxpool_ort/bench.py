@@ -8,7 +8,7 @@ for work for some 50 milliseconds, and take a processor meanwhile. Then a side r
 which some virtual machines take as long for, and several runs are timed.
 
 Each workload is measured in a process of its own, as an application has that runs one model. After hundreds of other
-runs ours take longer, ONNX Runtime's do not: perhaps since X and the outputs lie in memory of the C library.
+runs all take longer, ours more than ONNX Runtime's: perhaps since X and the outputs lie in memory of the C library.
 """
 
 from collections.abc import Callable, Iterator, Sequence
