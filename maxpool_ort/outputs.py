@@ -7,8 +7,9 @@ next run: up to a quarter of the time of one.
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,24 @@ LEAST_BYTES, MOST_BYTES = 1024 * 1024, 32 * 1024 * 1024
 MOST_UNUSED = 1024 * 1024
 """Bytes that a larger output has left."""
 
-_kept: dict[int, NDArray[np.uint8]] = {}
+
+class _Memory(NamedTuple):
+    """An array of bytes, and what it tells of itself, which takes longer to ask for than all else here."""
+
+    array: NDArray[np.uint8]
+    interface: dict[str, Any]
+
+
+_kept: dict[int, _Memory] = {}
 """For Y, 0, and Indices, 1. Each use of it is a single call, which no other thread can interrupt."""
 
 
-class _Memory:
+class _Lent:
     """What an array and its views are in; kept once they are all gone."""
 
-    def __init__(self, number: int, memory: NDArray[np.uint8]) -> None:
+    def __init__(self, number: int, memory: _Memory) -> None:
         self._number, self._memory = number, memory
-        self.__array_interface__ = memory.__array_interface__
+        self.__array_interface__ = memory.interface
 
     def __del__(self) -> None:
         _kept[self._number] = self._memory
@@ -38,20 +47,21 @@ class _Memory:
 
 def allocator(*, with_indices: bool) -> Callable[[tuple[int, ...], Any], NDArray[Any]]:
     """As np.empty, for the outputs of one run: first Y, then Indices."""
-    memories = {number: _kept.pop(number, None) for number in (0, 1)}
+    memories = [(number, _kept.pop(number, None)) for number in (1, 0)]  # of which the last is taken first
     if not with_indices:
-        del memories[1]
+        del memories[0]
+    return partial(_empty, memories)
 
-    def empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        number, needed = min(memories), prod(shape) * np.dtype(dtype).itemsize
-        memory = memories.pop(number)
-        if memory is not None and not needed <= memory.size <= needed + MOST_UNUSED:
-            memory = None
-        if not LEAST_BYTES <= needed <= MOST_BYTES:
-            return np.empty(shape, dtype)
-        if memory is None:
-            memory = np.empty(needed, np.uint8)
-        made: NDArray[Any] = np.asarray(_Memory(number, memory))[:needed].view(dtype).reshape(shape)
-        return made
 
-    return empty
+def _empty(memories: list[tuple[int, _Memory | None]], shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    needed = prod(shape) * np.dtype(dtype).itemsize
+    number, memory = memories.pop()
+    if memory is not None and not needed <= memory.array.size <= needed + MOST_UNUSED:
+        memory = None
+    if not LEAST_BYTES <= needed <= MOST_BYTES:
+        return np.empty(shape, dtype)
+    if memory is None:
+        array = np.empty(needed, np.uint8)
+        memory = _Memory(array, array.__array_interface__)
+    made: NDArray[Any] = np.ndarray(shape, dtype, np.asarray(_Lent(number, memory)))
+    return made

@@ -32,7 +32,7 @@ def addresses(*sizes: int, dtype: DTypeLike = np.uint8) -> list[int]:
 
 def kept() -> list[int]:
     """Bytes."""
-    return [outputs._kept[number].size for number in sorted(outputs._kept)]  # noqa: SLF001
+    return [outputs._kept[number].array.size for number in sorted(outputs._kept)]  # noqa: SLF001
 
 
 def test_the_next_run_gets_it_again() -> None:

@@ -111,8 +111,9 @@ class Pooling:
             if indices is None:
                 put_maxima(space, x, piece.work, y)
             else:
-                numbers = np.arange(first, first + len(x), dtype=self._origin_dtype)
-                origins = numbers * prod(self._sizes) + piece.start(self._strides)
+                size = max(1, prod(self._sizes))
+                start = first * size + piece.start(self._strides)
+                origins = np.arange(start, start + (len(x) - 1) * size + 1, size, dtype=self._origin_dtype)
                 origins = origins.reshape(-1, *[1] * len(self._sizes))
                 put_maxima_and_indices(space, x, piece.work, y, indices, self._strides, origins)
         if indices is not None and self._storage_order and x.size:

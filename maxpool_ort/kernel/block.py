@@ -1,6 +1,7 @@
 """One piece of X, of one plane or of several: to its outputs."""
 
 from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def put_maxima_and_indices(
     best = _to_compare(space, y)
     if work.layout is not None:
         _run(space, x, work.layout, best, indices, strides, origins)
-        if best.dtype.kind == "f" and np.isnan(best[work.layout.outputs].max()):
+        if best.dtype.kind == "f" and isnan(best[work.layout.outputs].max()):
             _run(space, x, work.layout, best, indices, strides, origins, greater_or_first_nan)
     elif x.size:
         positions = origins + grid([np.arange(size) for size in x.shape[1:]], strides)
