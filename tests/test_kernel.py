@@ -310,8 +310,36 @@ def test_numbers_of_taps_of_more_bits(kernel_shape: list[int], bits: int, dilati
 
 
 @pytest.mark.parametrize(
-    "bits", [(8, 8), (10, 20), (30, 2), (31, 2), (31, 31), (20, 20, 24), (20, 21, 24), (30, 30, 30)]
-)
+    ("kernel_shape", "dilation", "sizes", "reach"),
+    [
+        ([3, 4], 1, [10, 126], 255), ([3, 5], 1, [10, 126], 256), ([3, 4], 2, [12, 62], 254), ([3, 5], 2, [12, 62], 256),
+        ([1, 256], 1, [8, 260], 255), ([1, 257], 1, [8, 260], 256), ([2, 9], 1, [9, 8], 16),
+        ([2, 3, 4], 1, [9, 12, 18], 255), ([2, 3, 5], 1, [9, 12, 18], 256),
+        ([257, 256], 1, [264, 255], 65535), ([257, 257], 1, [264, 255], 65536),
+    ],
+)  # fmt: skip
+def test_windows_that_reach_far(kernel_shape: list[int], dilation: int, sizes: list[int], reach: int) -> None:
+    """Around those whose last tap no longer fits a byte, or two: with strides, places are counted along all axes."""
+    strides = [int(np.prod(sizes[axis + 1 :])) for axis in range(len(sizes))]
+    assert sum((size - 1) * dilation * stride for size, stride in zip(kernel_shape, strides, strict=True)) == reach
+    shape = [1, 2, *sizes]
+    x = np.random.default_rng(2).permutation(np.prod(shape)).reshape(shape).astype(np.float64)
+    pads = [*(min(size - 1, 3) for size in kernel_shape), *(size // 2 for size in kernel_shape)]
+    attributes = {
+        "kernel_shape": kernel_shape, "strides": [2] * len(kernel_shape), "pads": pads,
+        "dilations": [dilation] * len(kernel_shape),
+    }  # fmt: skip
+    y, indices = mp.max_pool(x, **attributes, return_indices=True)
+    expected = pool_by_taps(x, mp.MaxPoolAttributes(**attributes))
+    assert_same(y, expected[0])
+    assert_same(indices, expected[1])
+    assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
+
+
+@pytest.mark.parametrize(
+    "bits",
+    [(8, 8), (10, 20), (30, 2), (31, 2), (31, 31), (20, 20, 24), (20, 21, 24), (30, 30, 30), (4, 60), (60, 4)],
+)  # fmt: skip
 @pytest.mark.parametrize("stride", [1, 2])
 def test_windows_with_more_taps_than_integers_hold(
     bits: tuple[int, ...], stride: int, monkeypatch: pytest.MonkeyPatch
@@ -325,6 +353,20 @@ def test_windows_with_more_taps_than_integers_hold(
     assert_same(y, np.ascontiguousarray(x[seen]))
     assert_same(indices, x[seen].astype(np.int64))
     assert uses_passes(x, mp.MaxPoolAttributes(kernel_shape=kernel_shape, pads=pads)) == (sum(bits) <= 64)
+
+
+def test_windows_that_reach_beyond_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One tap along the first axis is more elements of X than integers count; it is of padding."""
+    monkeypatch.setattr(passes, "WASTE", 10**9)
+    x = np.arange(27, dtype=np.float32).reshape(1, 1, 3, 3, 3)
+    attributes = {
+        "kernel_shape": [2, 2**20, 2**14], "dilations": [2**60, 1, 1], "strides": [2, 2, 2],
+        "pads": [2**60, 2**20 - 1, 2**14 - 1, 0, 0, 0],
+    }  # fmt: skip
+    y, indices = mp.max_pool(x, **attributes, return_indices=True)
+    assert_same(y, np.ascontiguousarray(x[..., ::2, ::2, ::2]))
+    assert_same(indices, y.astype(np.int64))
+    assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
 
 
 @pytest.mark.parametrize("pads", [(2, 2), (2, 0)])

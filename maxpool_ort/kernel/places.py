@@ -4,11 +4,12 @@ A step says for each window whether the later of the two that it joins has the g
 is then the maximum of the earlier one's place and of the later one's times 0 or 1, as the later one is greater: no
 masked copy is needed, which would take ten times as long.
 
-A place is first the number of a tap, counted from the start of its window, with some bits for each axis: that takes
-8 bits for all but large windows. Once all that is left to do is at stride 1, or done, places become positions in X.
+A place is first the number of a tap, counted from the start of its window: in elements of X where that takes no more
+bytes than bits for each axis do, which are 8 in all for all but large windows. Once all that is left to do is at
+stride 1, or done, places become positions in X.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,15 +27,15 @@ _BOOL, _UINT8 = np.dtype(np.bool_), np.dtype(np.uint8)
 
 
 class _Field(NamedTuple):
-    """Bits of the number of a tap: which one it is along an axis."""
+    """What one tap more along an axis is in numbers of taps, and in elements of X."""
 
     along: Pass
-    shift: int
-    bits: int
+    unit: int
+    weight: int
 
     def number(self, distance: Any) -> Any:
         """Of a tap at a distance along the axis."""
-        return distance // self.along.dilation << self.shift
+        return distance // self.along.dilation * self.unit
 
 
 class Places:
@@ -48,6 +49,8 @@ class Places:
         Of the block: (planes, D1, ..., Dr).
     strides
         Elements of X from one to the next along each spatial axis.
+    passes
+        All that there are to be.
     greater
         np.greater, or another function that says whether a later tap replaces an earlier one.
 
@@ -58,7 +61,12 @@ class Places:
     """
 
     def __init__(
-        self, calls: Calls, shape: tuple[int, ...], strides: tuple[int, ...], greater: Callable[..., Any]
+        self,
+        calls: Calls,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        passes: Sequence[Pass],
+        greater: Callable[..., Any],
     ) -> None:
         self.are_positions = False
         self._calls, self._shape, self._strides, self._greater = calls, shape, strides, greater
@@ -72,17 +80,22 @@ class Places:
         self._dtype = _UINT8
         last = sum((size - 1) * stride for size, stride in zip(shape[1:], strides, strict=True))
         self._position_dtype = np.min_scalar_type(last)
+        bits = sum(along.taps.bit_length() for along in passes)
+        reach = sum(along.taps * along.dilation * strides[along.number - 1] for along in passes)
+        self._are_elements = reach < 1 << min(63, 8 * np.min_scalar_type((1 << bits) - 1).itemsize)
+        """Whether numbers are of elements of X."""
         self._fields: list[_Field] = []
         self._anchors = [np.arange(size) for size in shape[1:]]
         """Where the windows grow from, along each axis."""
 
     def begin_pass(self, along: Pass) -> None:
-        """Have bits for the taps of an axis."""
+        """Number taps along an axis."""
         if self.are_positions or not along.steps:
             return
-        shift = self._fields[-1].shift + self._fields[-1].bits if self._fields else 0
-        self._fields.append(_Field(along, shift, along.taps.bit_length()))
-        self._dtype = np.min_scalar_type((1 << shift + along.taps.bit_length()) - 1)
+        weight = along.dilation * self._strides[along.number - 1]
+        unit = weight if self._are_elements else 1 << sum(field.along.taps.bit_length() for field in self._fields)
+        self._fields.append(_Field(along, unit, weight))
+        self._dtype = np.min_scalar_type(sum(field.along.taps * field.unit for field in self._fields))
 
     def begin_step(self, step: Step) -> None:
         """Windows join others."""
@@ -161,31 +174,34 @@ class Places:
     def locate(self) -> None:
         """From numbers of taps to positions: modulo what their type holds, since windows may begin before X."""
         numbers, self._dtype, self.are_positions = self._places, self._position_dtype, True
-        strides = [self._strides[field.along.number - 1] for field in self._fields]
-        back = sum(field.along.back * stride for field, stride in zip(self._fields, strides, strict=True))
+        back = sum(field.along.back * self._strides[field.along.number - 1] for field in self._fields)
         starts = grid(self._anchors, self._strides, self._dtype)
         np.subtract(starts, _wrapped(back, self._dtype), out=starts)
         if self._are_zero:
             self._places, self._are_zero = np.broadcast_to(starts, self._shape), False
             return
         self._places = positions = self._next()
-        inner = 0
-        for field, stride in zip(self._fields, strides, strict=True):
-            weight = field.along.dilation * stride
-            if not field.shift:
-                counted = positions
-                self._calls.add(copy, numbers, out=counted)
-            else:
+        self._calls.add(copy, numbers, out=positions)
+        if not self._are_elements:
+            self._weigh(numbers, positions)
+        self._calls.add(np.add, positions, starts, out=positions)
+
+    def _weigh(self, numbers: Array, positions: Array) -> None:
+        """From bits for each axis to elements of X: each axis with those after it, less what they have counted for."""
+        before = 0
+        for field in self._fields:
+            counted, weight = positions, _wrapped(field.weight - before, self._dtype)
+            if field.unit > 1:
+                shift = numbers.dtype.type(field.unit.bit_length() - 1)
                 shifted = self._calls.buffer("moved", numbers.shape, numbers.dtype)
                 counted = self._calls.buffer("chosen", numbers.shape, self._dtype)
-                self._calls.add(np.right_shift, numbers, numbers.dtype.type(field.shift), out=shifted)
+                self._calls.add(np.right_shift, numbers, shift, out=shifted)
                 self._calls.add(copy, shifted, out=counted)
-            if weight - inner != 1:  # inner: what these bits have counted for in the axes before
-                self._calls.add(np.multiply, counted, _wrapped(weight - inner, self._dtype), out=counted)
-            if field.shift:
+            if weight != 1:
+                self._calls.add(np.multiply, counted, weight, out=counted)
+            if field.unit > 1:
                 self._calls.add(np.add, positions, counted, out=positions)
-            inner = weight << field.bits
-        self._calls.add(np.add, positions, starts, out=positions)
+            before = field.weight << field.along.taps.bit_length()
 
     def put_out(self, kept: Block, origins: np.dtype[Any]) -> None:
         """Fill INDICES with the positions of these windows, behind ORIGINS, which are of this dtype."""

@@ -77,7 +77,10 @@ class Program:
             self._maxima = self._source
             inside = (slice(None), *(slice(0, size) for size in layout.inputs))
             self.inputs = self._source[inside]
-        places = self._places = None if strides is None else Places(self.calls, self._shape, strides, greater)
+        places = None
+        if strides is not None:
+            places = Places(self.calls, self._shape, strides, layout.passes, greater)
+        self._places = places
         for number, along in enumerate(layout.passes, start=1):
             rest = layout.passes[number:]
             self._kept = (*self._kept[: along.number], _slice(along.anchors), *self._kept[along.number + 1 :])
