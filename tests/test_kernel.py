@@ -369,6 +369,28 @@ def test_windows_that_reach_beyond_integers(monkeypatch: pytest.MonkeyPatch) -> 
     assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
 
 
+# (planes of 256 x 64, threads, planes of the first block); as many as 32 fit in one
+FIRST_BLOCKS = [
+    (50, 2, 27),
+    (26, 2, 14),
+    (4, 2, 2),
+    (2, 2, 1),
+    (1, 2, 1),
+    (60, 2, 32),
+    (64, 2, 32),
+    (66, 2, 17),
+    (30, 3, 10),
+    (30, 1, 30),
+]
+
+
+@pytest.mark.parametrize(("planes", "count", "first"), FIRST_BLOCKS)
+def test_the_first_of_two_threads_does_more(planes: int, count: int, first: int) -> None:
+    """Where each does one block, which never gets too large by that; else all blocks are alike."""
+    geometry = mp.MaxPoolAttributes(kernel_shape=[2, 2]).geometry((1, planes, 256, 64))
+    assert plan.make_plan(geometry, planes, 4, count, with_indices=False).planes == first
+
+
 @pytest.mark.parametrize("pads", [(2, 2), (2, 0)])
 @pytest.mark.parametrize("size", [253, 254, 255, 256, 65534, 65535, 65536, 65537])
 def test_positions_of_more_bits(size: int, pads: tuple[int, int]) -> None:

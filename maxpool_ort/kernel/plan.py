@@ -24,6 +24,8 @@ SCRATCH_BYTES = 14 * 1024 * 1024
 THREAD_SIZE = 160 * 1024
 """Elements that a piece of each of several threads must have: NumPy's calls on less are so short that threads spend
 more time waiting for one another, to hold the interpreter's lock, than they save."""
+FIRST_PERCENT = 54
+"""Of what two threads do in a piece each, for that which calls: the other one has to wake first."""
 WINDOWS = 8
 """Of an axis that is cut, a piece holds more than half as many extents of a window, where it can: what neighbouring
 pieces both read is little then."""
@@ -92,6 +94,8 @@ def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, w
         return Plan(pieces, 1, threads)
     together = max(1, most // max(1, pieces[0].work.size))
     share = -(-planes // threads)  # of one thread
+    if threads == 2 and share <= together:
+        share = max(share, min(together, planes * FIRST_PERCENT // 100))
     return Plan(pieces, max(1, -(-share // max(1, -(-share // together)))), threads)
 
 
