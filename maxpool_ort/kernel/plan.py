@@ -94,7 +94,7 @@ def make_plan(geometry: Geometry, planes: int, itemsize: int, threads: int, *, w
         return Plan(pieces, 1, threads)
     together = max(1, most // max(1, pieces[0].work.size))
     share = -(-planes // threads)  # of one thread
-    if threads == 2 and share <= together:
+    if threads == 2:
         share = max(share, min(together, planes * FIRST_PERCENT // 100))
     return Plan(pieces, max(1, -(-share // max(1, -(-share // together)))), threads)
 
