@@ -96,6 +96,9 @@ class Places:
         unit = weight if self._are_elements else 1 << sum(field.along.taps.bit_length() for field in self._fields)
         self._fields.append(_Field(along, unit, weight))
         self._dtype = np.min_scalar_type(sum(field.along.taps * field.unit for field in self._fields))
+        if not self._are_zero and self._places.dtype != self._dtype:
+            places, self._places = self._places, self._next()
+            self._calls.add(copy, places, out=self._places)  # else NumPy 1 adds small numbers in the smaller type
 
     def begin_step(self, step: Step) -> None:
         """Windows join others."""
