@@ -284,6 +284,21 @@ def test_offsets_of_more_than_8_bits(kernel_size: int) -> None:
         assert_same(indices, expected[1])
 
 
+def check_with_strides(kernel_shape: list[int], dilation: int, shape: list[int]) -> None:
+    """Passes, with strides of 2 and pads, give what their slow twin does."""
+    x = np.random.default_rng(2).permutation(np.prod(shape)).reshape(shape).astype(np.float64)
+    pads = [*(min(size - 1, 3) for size in kernel_shape), *(size // 2 for size in kernel_shape)]
+    attributes = {
+        "kernel_shape": kernel_shape, "strides": [2] * len(kernel_shape), "pads": pads,
+        "dilations": [dilation] * len(kernel_shape),
+    }  # fmt: skip
+    y, indices = mp.max_pool(x, **attributes, return_indices=True)
+    expected = pool_by_taps(x, mp.MaxPoolAttributes(**attributes))
+    assert_same(y, expected[0])
+    assert_same(indices, expected[1])
+    assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
+
+
 @pytest.mark.parametrize(
     ("kernel_shape", "bits"),
     [
@@ -296,17 +311,7 @@ def test_numbers_of_taps_of_more_bits(kernel_shape: list[int], bits: int, dilati
     """Around the windows whose taps no longer fit a byte, or two: with strides, they are numbered along all axes."""
     assert sum((size - 1).bit_length() for size in kernel_shape) == bits
     shape = [1, 2, *(dilation * (size - 1) + 8 for size in kernel_shape)]
-    x = np.random.default_rng(2).permutation(np.prod(shape)).reshape(shape).astype(np.float64)
-    pads = [*(min(size - 1, 3) for size in kernel_shape), *(size // 2 for size in kernel_shape)]
-    attributes = {
-        "kernel_shape": kernel_shape, "strides": [2] * len(kernel_shape), "pads": pads,
-        "dilations": [dilation] * len(kernel_shape),
-    }  # fmt: skip
-    y, indices = mp.max_pool(x, **attributes, return_indices=True)
-    expected = pool_by_taps(x, mp.MaxPoolAttributes(**attributes))
-    assert_same(y, expected[0])
-    assert_same(indices, expected[1])
-    assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
+    check_with_strides(kernel_shape, dilation, shape)
 
 
 @pytest.mark.parametrize(
@@ -323,17 +328,7 @@ def test_windows_that_reach_far(kernel_shape: list[int], dilation: int, sizes: l
     strides = [int(np.prod(sizes[axis + 1 :])) for axis in range(len(sizes))]
     assert sum((size - 1) * dilation * stride for size, stride in zip(kernel_shape, strides, strict=True)) == reach
     shape = [1, 2, *sizes]
-    x = np.random.default_rng(2).permutation(np.prod(shape)).reshape(shape).astype(np.float64)
-    pads = [*(min(size - 1, 3) for size in kernel_shape), *(size // 2 for size in kernel_shape)]
-    attributes = {
-        "kernel_shape": kernel_shape, "strides": [2] * len(kernel_shape), "pads": pads,
-        "dilations": [dilation] * len(kernel_shape),
-    }  # fmt: skip
-    y, indices = mp.max_pool(x, **attributes, return_indices=True)
-    expected = pool_by_taps(x, mp.MaxPoolAttributes(**attributes))
-    assert_same(y, expected[0])
-    assert_same(indices, expected[1])
-    assert uses_passes(x, mp.MaxPoolAttributes(**attributes))
+    check_with_strides(kernel_shape, dilation, shape)
 
 
 @pytest.mark.parametrize(
